@@ -1,0 +1,1 @@
+"""Values and decisions; nothing here touches the machine."""

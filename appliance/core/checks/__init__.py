@@ -1,0 +1,30 @@
+"""Checks before a start: generators of findings, one topic a module."""
+
+from collections.abc import Callable, Iterator
+
+from appliance.core.checks import build, checkpoint, memory, network
+from appliance.core.finding import Finding, Severity
+from appliance.core.situation import Situation
+
+Check = Callable[[Situation], Iterator[Finding]]
+
+CHECKS: tuple[Check, ...] = (
+    build.engine_installed,
+    checkpoint.checkpoint_named,
+    checkpoint.files_present,
+    checkpoint.weights_whole,
+    network.address_free,
+    network.keyless_exposure,
+    memory.main_memory,
+)
+"""Every check, in the order in which people read the findings."""
+
+
+def run(situation: Situation) -> tuple[Finding, ...]:
+    """Return what all checks found."""
+    return tuple(finding for check in CHECKS for finding in check(situation))
+
+
+def errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings that refuse a start."""
+    return tuple(finding for finding in findings if finding.severity is Severity.ERROR)

@@ -1,0 +1,26 @@
+"""Records to JSON and back."""
+
+import json
+from typing import Any, TypeVar
+
+import cattrs
+
+Value = TypeVar("Value")
+
+_CONVERTER = cattrs.GenConverter(forbid_extra_keys=True)
+
+
+def json_of(value: Any) -> str:
+    """Return a record as one line of JSON."""
+    return json.dumps(_CONVERTER.unstructure(value), ensure_ascii=False)
+
+
+def record_of(cls: type[Value], text: str) -> Value:
+    """Read a record from JSON. Raises ValueError when the text is not such a record."""
+    table = json.loads(text)
+    if not isinstance(table, dict):
+        raise ValueError(f"not a {cls.__name__}: {text[:60]}")
+    try:
+        return _CONVERTER.structure(table, cls)
+    except (cattrs.errors.BaseValidationError, cattrs.errors.ForbiddenExtraKeysError, TypeError, KeyError) as error:
+        raise ValueError(f"not a {cls.__name__}: {error}") from error

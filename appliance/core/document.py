@@ -1,0 +1,140 @@
+"""A TOML file with the lines of its keys, and the reading of its tables into records."""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import tomli
+
+from appliance.core.kind import Kind, UnfitError
+from appliance.core.location import key_lines
+from appliance.core.problem import Problem, RefusedError, did_you_mean
+from appliance.core.record import record
+
+Read = TypeVar("Read")
+
+LARGEST_FILE = 1 << 18
+LONGEST_LINE = 1 << 14
+"""Characters; no file that a person writes comes near them, and reading takes longer than in proportion."""
+
+MOST_DOTS = 32
+"""In a key or a header: the reader's time grows with the square of it."""
+
+POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+@record
+class Document:
+    """One parsed file."""
+
+    file: str
+    table: Mapping[str, Any]
+    lines: Mapping[tuple[str, ...], int]
+
+    def problem(self, path: tuple[str, ...], what: str, hint: str = "") -> Problem:
+        """Return a problem placed at a key, or at the nearest table around it."""
+        line = next((self.lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.lines), None)
+        return Problem(file=self.file, line=line, key=shown_key(path), what=what, hint=hint)
+
+    def origin(self, path: tuple[str, ...]) -> str:
+        """Return where a value comes from, as `file:line`."""
+        line = self.lines.get(path)
+        return self.file if line is None else f"{self.file}:{line}"
+
+
+def shown_key(path: tuple[str, ...]) -> str:
+    """Return a key as people write about it.
+
+    >>> shown_key(("api", "port"))
+    '[api] port'
+    """
+    return path[0] if len(path) == 1 else f"[{path[0]}] {'.'.join(path[1:])}" if path else ""
+
+
+def document_of(text: str, file: str) -> Document:
+    """Parse a TOML text. Raises RefusedError with file and line when it can't be parsed."""
+    if excess := _excess(text):
+        raise RefusedError([Problem(file=file, line=excess[0], key="", what=excess[1])])
+    try:
+        table = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
+        position = POSITION.search(str(error))
+        line = int(position[1]) if position and position[1] else text.rstrip("\n").count("\n") + 1
+        what = "not valid TOML: " + POSITION.sub("", str(error))
+        raise RefusedError([Problem(file=file, line=line, key="", what=what)]) from None
+    except (RecursionError, ValueError) as error:
+        what = "nested too deeply" if isinstance(error, RecursionError) else "a number is too large to be read"
+        raise RefusedError([Problem(file=file, line=None, key="", what=what)]) from None
+    return Document(file=file, table=table, lines=key_lines(text))
+
+
+def _excess(text: str) -> tuple[int | None, str] | None:
+    """Return where and why a text is beyond what is worth reading."""
+    if len(text) > LARGEST_FILE:
+        return None, f"{len(text)} characters, at most {LARGEST_FILE}"
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) > LONGEST_LINE:
+            return number, f"a line of {len(line)} characters, at most {LONGEST_LINE}"
+        if line.partition("=")[0].count(".") > MOST_DOTS:
+            return number, f"a key of more than {MOST_DOTS} dots"
+    return None
+
+
+class Reader:
+    """Reads the tables of a document into records and collects every problem on the way."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+
+    def refuse(self, path: tuple[str, ...], what: str, hint: str = "") -> None:
+        """Note a problem and go on."""
+        self.problems.append(self.document.problem(path, what, hint))
+
+    def table(self, path: tuple[str, ...]) -> Mapping[str, Any]:
+        """Return the table at a path; an absent one is empty, something else is a problem."""
+        found: Any = self.document.table
+        for part in path:
+            found = found.get(part, {})
+        if isinstance(found, dict):
+            return found
+        self.refuse(path, "wants a table", f"write [{'.'.join(path)}] on a line of its own")
+        return {}
+
+    def unknown(self, path: tuple[str, ...], found: Iterable[str], known: Iterable[str]) -> None:
+        """Note each key that nobody reads."""
+        known = tuple(known)
+        for name in found:
+            if name not in known:
+                self.refuse((*path, name), "unknown key", did_you_mean(name, known))
+
+    def record(self, cls: type[Read], path: tuple[str, ...], table: Mapping[str, Any]) -> Read | None:
+        """Read one table into a record by the description in its fields; None after a problem."""
+        fields = {f.name: f for f in dataclasses.fields(cls) if "kind" in f.metadata}  # type: ignore[arg-type]  # any record
+        before = len(self.problems)
+        self.unknown(path, table, fields)
+        values = {
+            name: self.value((*path, name), table[name], fields[name].metadata["kind"])
+            for name in table
+            if name in fields
+        }
+        for name, field in fields.items():
+            if name not in table and field.default is dataclasses.MISSING:
+                self.refuse((*path, name), "missing")
+        return cls(**values) if len(self.problems) == before else None
+
+    def required(self, path: tuple[str, ...], table: Mapping[str, Any], kind: Kind[Read]) -> Read | None:
+        """Read one value that must be there; None after a problem."""
+        if path[-1] in table:
+            return self.value(path, table[path[-1]], kind)
+        self.refuse(path, "missing")
+        return None
+
+    def value(self, path: tuple[str, ...], found: object, kind: Kind[Read]) -> Read | None:
+        """Read one value; None after a problem."""
+        try:
+            return kind.read(found)
+        except UnfitError as error:
+            self.refuse(path, str(error))
+            return None

@@ -1,0 +1,112 @@
+"""What happens to the service.
+
+`attempt` and `launch` number the check and the engine that an answer belongs to, so that a late answer of a dead
+engine can't make the next one ready.
+"""
+
+from appliance.core.phase import ExitStatus
+from appliance.core.plan import Plan
+from appliance.core.record import record
+
+
+@record
+class Started:
+    """The supervisor runs."""
+
+
+@record
+class Prepared:
+    """The file was read, the machine looked at, and the checks passed."""
+
+    attempt: int
+    plan: Plan
+
+
+@record
+class Refused:
+    """The file, the machine or a check stands against the start."""
+
+    attempt: int
+    status: ExitStatus
+    why: str
+
+
+@record
+class EngineSpoke:
+    """The engine printed something, so it is not stuck."""
+
+    launch: int
+
+
+@record
+class EngineAnswered:
+    """The engine's /health said 200."""
+
+    launch: int
+
+
+@record
+class EngineFell:
+    """The engine's API server ended; what is left of its processes is being killed."""
+
+    launch: int
+    status: ExitStatus
+    why: str
+
+
+@record
+class EngineLeft:
+    """Every process of the engine is gone."""
+
+    launch: int
+    status: ExitStatus
+    why: str
+
+
+@record
+class SelfTestPassed:
+    """Every question got its answer."""
+
+    launch: int
+
+
+@record
+class SelfTestFailed:
+    """A question got a wrong answer, or none."""
+
+    launch: int
+    status: ExitStatus
+    why: str
+
+
+@record
+class StopAsked:
+    """SIGTERM or SIGINT came."""
+
+
+@record
+class ReloadAsked:
+    """SIGHUP came."""
+
+
+@record
+class AlarmRang:
+    """The time for a phase is over."""
+
+    alarm: int
+
+
+Event = (
+    Started
+    | Prepared
+    | Refused
+    | EngineSpoke
+    | EngineAnswered
+    | EngineFell
+    | EngineLeft
+    | SelfTestPassed
+    | SelfTestFailed
+    | StopAsked
+    | ReloadAsked
+    | AlarmRang
+)

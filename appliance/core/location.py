@@ -1,0 +1,74 @@
+"""Where each key of a TOML text stands, which the TOML readers do not tell."""
+
+import re
+
+HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]{1,2}\s*(?:#.*)?$")
+ASSIGNMENT = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[^=.\s]+)*)\s*=""")
+TOKEN = re.compile(r'"""|\'\'\'|"(?:\\.|[^"\\])*"|\'[^\']*\'|#.*|[\[\]{}]')
+PART = re.compile(r"""\s*("[^"]*"|'[^']*'|[^."'\s]+)\s*""")
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(part[1].strip("\"'") for part in PART.finditer(dotted))
+
+
+class _Scanner:
+    """Reads lines in order; knows whether a string or a list is still open."""
+
+    def __init__(self) -> None:
+        self.section: tuple[str, ...] = ()
+        self.quote = ""
+        self.depth = 0
+        self.lines: dict[tuple[str, ...], int] = {}
+
+    def take(self, number: int, line: str) -> None:
+        if not self.quote and not self.depth:
+            line = self._start(number, line)
+        self._rest(line)
+
+    def _start(self, number: int, line: str) -> str:
+        if header := HEADER.match(line):
+            self.section = _parts(header[1])
+            self.lines.setdefault(self.section, number)
+            return ""
+        if assignment := ASSIGNMENT.match(line):
+            parts = _parts(assignment[1])
+            for end in range(1, len(parts) + 1):
+                self.lines.setdefault(self.section + parts[:end], number)
+            return line[assignment.end() :]
+        return ""
+
+    def _string(self, line: str) -> str:
+        """Return what follows the end of an open multi-line string; nothing when it goes on."""
+        escapes = r"\\.|" if self.quote == '"""' else ""
+        for token in re.finditer(escapes + self.quote, line):
+            if token[0] == self.quote:
+                self.quote = ""
+                return line[token.end() :]
+        return ""
+
+    def _rest(self, line: str) -> None:
+        while line:
+            if self.quote:
+                line = self._string(line)
+                continue
+            token = TOKEN.search(line)
+            if token is None:
+                return
+            line = line[token.end() :]
+            if token[0] in ('"""', "'''"):
+                self.quote = token[0]
+            else:
+                self.depth += (token[0] in "[{") - (token[0] in "]}")
+
+
+def key_lines(text: str) -> dict[tuple[str, ...], int]:
+    r"""Map each section and key of a TOML text that parses to its line, counted from 1.
+
+    >>> key_lines('a = 1\n[b]\nc = [\n 1,\n]\nd = 2')
+    {('a',): 1, ('b',): 2, ('b', 'c'): 3, ('b', 'd'): 6}
+    """
+    scanner = _Scanner()
+    for number, line in enumerate(text.split("\n"), start=1):
+        scanner.take(number, line.rstrip("\r"))
+    return scanner.lines

@@ -1,0 +1,15 @@
+"""What a check looks at: everything that is known before the engine starts."""
+
+from appliance.core.config import Config
+from appliance.core.facts import Facts
+from appliance.core.recipe import Recipe
+from appliance.core.record import record
+
+
+@record
+class Situation:
+    """One attempt to start."""
+
+    config: Config
+    recipe: Recipe
+    facts: Facts
