@@ -1,0 +1,1 @@
+"""Files of other projects, unchanged; README.md says where each comes from."""
