@@ -1,0 +1,1 @@
+"""Readers of the machine, each below a root folder."""
