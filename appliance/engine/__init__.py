@@ -1,0 +1,1 @@
+"""The vLLM installation: making it, running it, talking to it."""
