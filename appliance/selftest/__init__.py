@@ -1,0 +1,1 @@
+"""Questions to a running model and the judgement of its answers."""
