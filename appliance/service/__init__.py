@@ -1,0 +1,1 @@
+"""The supervisor: signals, systemd, the journal and the processes."""

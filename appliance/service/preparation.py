@@ -1,0 +1,113 @@
+"""The way from the file to a plan: read, look at the machine, build, check."""
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+
+from appliance.core import checks
+from appliance.core.codec import json_of, record_of
+from appliance.core.config import Config, config_of
+from appliance.core.event import Event, Prepared, Refused
+from appliance.core.facts import Facts
+from appliance.core.finding import Finding
+from appliance.core.inquiry import inquiry_of
+from appliance.core.phase import ExitStatus
+from appliance.core.plan import Plan, build
+from appliance.core.problem import Problem, RefusedError
+from appliance.core.recipe import Recipe
+from appliance.core.record import record
+from appliance.core.situation import Situation
+from appliance.service.journal import ERROR, NOTICE, say
+from appliance.service.share import SHARE, chosen_recipe
+
+FACTS_DEADLINE = 45.0
+"""Seconds; a healthy machine takes under one, a GPU that fell off its bus takes for ever."""
+
+DEATH_DEADLINE = 2.0
+"""Seconds that a killed process may take to go."""
+
+FACTS_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(SHARE)}
+
+
+@record
+class Prospect:
+    """What the checks made of an attempt."""
+
+    plan: Plan | None
+    """None when an error stands against it."""
+    findings: tuple[Finding, ...]
+
+
+def read_config(file: Path) -> Config:
+    """Read a vllm-serve.toml. Raises RefusedError with every problem, also when it can't be read at all."""
+    try:
+        return config_of(file.read_bytes().decode(), str(file))
+    except UnicodeDecodeError as error:
+        what = f"byte {error.start} is not UTF-8"
+        raise RefusedError([Problem(file=str(file), line=None, key="", what=what)]) from None
+    except OSError as error:
+        what = f"can't be read: {error.strerror}"
+        raise RefusedError([Problem(file=str(file), line=None, key="", what=what)]) from None
+
+
+def prospect_of(config: Config, recipe: Recipe, facts: Facts) -> Prospect:
+    """Run the checks and build the plan."""
+    findings = checks.run(Situation(config=config, recipe=recipe, facts=facts))
+    return Prospect(plan=None if checks.errors(findings) else build(config, recipe, facts), findings=findings)
+
+
+async def gathered(config: Config, recipe: Recipe, held: int | None, spare: set[int]) -> Facts:
+    """Have a process of its own look at the machine. Raises TimeoutError and ValueError."""
+    inquiry = json_of(inquiry_of(config, recipe, str(SHARE), held))
+    command = (sys.executable, "-P", "-s", "-m", "appliance.cli.main", "facts", "--json", "--inquiry", inquiry)
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=SHARE, env=FACTS_ENVIRONMENT, stdout=asyncio.subprocess.PIPE
+    )
+    spare.add(process.pid)
+    try:
+        printed, _ = await asyncio.wait_for(process.communicate(), FACTS_DEADLINE)
+        return record_of(Facts, printed.decode())
+    finally:
+        await _end(process, spare)
+
+
+async def _end(process: asyncio.subprocess.Process, spare: set[int]) -> None:
+    """Kill it where it still runs. One that hangs in the kernel stays marked: it is not a member of the engine."""
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(process.wait(), DEATH_DEADLINE)
+        spare.discard(process.pid)
+
+
+async def prepare(file: Path, attempt: int, held: int | None, spare: set[int]) -> Event:
+    """Return what came of an attempt; every finding is told to the journal."""
+    try:
+        config = read_config(file)
+        recipe = chosen_recipe(config)
+    except RefusedError as error:
+        return Refused(attempt=attempt, status=ExitStatus.CONFIGURATION, why=str(error))
+    try:
+        facts = await gathered(config, recipe, held, spare)
+    except TimeoutError:
+        why = f"looking at the machine did not end within {FACTS_DEADLINE:g} s; does `nvidia-smi` answer?"
+        return Refused(attempt=attempt, status=ExitStatus.TRY_LATER, why=why)
+    except (ValueError, OSError) as error:
+        why = f"looking at the machine went wrong, see the lines before: {error}"
+        return Refused(attempt=attempt, status=ExitStatus.TRY_LATER, why=why)
+    return _told(attempt, prospect_of(config, recipe, facts))
+
+
+def _told(attempt: int, prospect: Prospect) -> Event:
+    errors = checks.errors(prospect.findings)
+    for finding in prospect.findings:
+        if finding not in errors:
+            say(f"{finding.severity}: {finding}", NOTICE)
+    if prospect.plan is not None:
+        return Prepared(attempt=attempt, plan=prospect.plan)
+    for finding in errors[1:]:
+        say(f"error: {finding}", ERROR)
+    waiting_helps = all(finding.transient for finding in errors)
+    status = ExitStatus.TRY_LATER if waiting_helps else ExitStatus.CONFIGURATION
+    return Refused(attempt=attempt, status=status, why=str(errors[0]))

@@ -1,0 +1,180 @@
+"""The shell around the lifecycle: signals and processes become events, effects become deeds."""
+
+import asyncio
+import fcntl
+import os
+import signal
+import traceback
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from appliance.core.effect import Dismiss, Effect, Examine, Launch, Leave, Prepare, Report, SetAlarm, Tell
+from appliance.core.event import AlarmRang, Event, Refused, ReloadAsked, Started, StopAsked
+from appliance.core.lifecycle import Machine, step
+from appliance.core.phase import ExitStatus, Phase
+from appliance.core.status import Identity, status_line, status_of
+from appliance.service.journal import ERROR, INFO, say
+from appliance.service.launch import EngineRun
+from appliance.service.notify import Notifier, watchdog_interval
+from appliance.service.preparation import prepare
+from appliance.service.statusfile import write_status
+
+HEARTBEAT = 1.0
+"""Seconds between two signs of life while something is in progress."""
+
+EXTENSION = 60.0
+"""Seconds of patience that each sign of life asks systemd for."""
+
+SIGNALS: tuple[tuple[signal.Signals, Event], ...] = (
+    (signal.SIGTERM, StopAsked()),
+    (signal.SIGINT, StopAsked()),
+    (signal.SIGHUP, ReloadAsked()),
+)
+
+
+class Supervisor:
+    """One service: a machine, its engine, and the queue between them."""
+
+    def __init__(self, config_file: Path, runtime: Path) -> None:
+        self._config_file = config_file
+        self._runtime = runtime
+        self._machine = Machine()
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._notifier = Notifier()
+        self._watchdog = watchdog_interval(dict(os.environ), os.getpid())
+        self._engine: EngineRun | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._spare: set[int] = set()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._shown = ""
+        self._self = Identity(pid=os.getpid(), started=psutil.Process().create_time())
+        self._status = 0
+        self._bug: BaseException | None = None
+        self._over = asyncio.Event()
+
+    async def run(self) -> int:
+        """Serve until asked to stop; return the exit status."""
+        loop = asyncio.get_running_loop()
+        for number, event in SIGNALS:
+            loop.add_signal_handler(number, self._events.put_nowait, event)
+        self._start(self._beat())
+        self._start(self._obey())
+        await self._over.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        loop.remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # systemd would take a death by it for a clean end
+        if self._bug is None:
+            return self._status
+        traceback.print_exception(self._bug)
+        if self._engine:
+            self._engine.dismiss(force=True)
+        return int(ExitStatus.BUG)
+
+    async def _obey(self) -> None:
+        """Take one event after the other until the service has ended."""
+        self._take(Started())
+        while self._machine.phase not in (Phase.FAILED, Phase.STOPPED):
+            self._take(await self._events.get())
+        self._over.set()
+
+    def _take(self, event: Event) -> None:
+        before = self._machine.phase
+        self._machine, effects = step(self._machine, event)
+        if self._machine.phase is not before and self._engine:
+            self._engine.detail = ""
+        for effect in effects:
+            if isinstance(effect, Report):
+                say(effect.text, ERROR if effect.error else INFO)
+        self._show()
+        for effect in effects:
+            self._act(effect)
+
+    def _act(self, effect: Effect) -> None:
+        match effect:
+            case Prepare(attempt=attempt):
+                self._start(self._prepare(attempt))
+            case Launch(launch=launch, plan=plan):
+                self._engine = EngineRun(launch, plan, self._runtime, self._events.put_nowait)
+                self._start(self._engine.live(self._spare))
+            case Examine() if self._engine:
+                self._start(self._engine.examine())
+            case Dismiss(force=force) if self._engine:
+                self._engine.dismiss(force)
+            case SetAlarm(alarm=alarm, seconds=seconds):
+                self._set_alarm(alarm, seconds)
+            case Tell(word=word):
+                self._notifier.tell(word)
+            case Leave(status=status):
+                self._status = int(status)
+
+    async def _prepare(self, attempt: int) -> None:
+        """Prepare an attempt; a bug on the way refuses it, and does not cost a running engine."""
+        plan = self._machine.plan
+        held = plan.port if plan else None
+        preparing = asyncio.create_task(prepare(self._config_file, attempt, held, self._spare))
+        try:
+            await asyncio.wait({preparing})
+        finally:
+            preparing.cancel()
+        if error := preparing.exception():
+            traceback.print_exception(error)
+            why = f"a bug in vllm-serve, please report the lines before: {error!r}"
+            self._events.put_nowait(Refused(attempt=attempt, status=ExitStatus.BUG, why=why))
+        else:
+            self._events.put_nowait(preparing.result())
+
+    def _set_alarm(self, alarm: int, seconds: float) -> None:
+        if self._alarm:
+            self._alarm.cancel()
+        loop = asyncio.get_running_loop()
+        self._alarm = loop.call_later(seconds, self._events.put_nowait, AlarmRang(alarm=alarm))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self._bug = error
+            self._over.set()
+
+    def _show(self) -> None:
+        detail = self._engine.detail if self._engine else ""
+        line = status_line(self._machine, detail)
+        if line != self._shown:
+            self._notifier.status(line)
+            self._shown = line
+            say(line, ERROR if self._machine.phase is Phase.FAILED else INFO)
+        engine = Path(self._machine.plan.argv[0]).parents[1].name if self._machine.plan else None
+        try:
+            write_status(self._runtime, status_of(self._machine, self._self, engine, detail))
+        except OSError as error:
+            say(f"{self._runtime}/status.json can't be written: {error.strerror}", ERROR)
+
+    async def _beat(self) -> None:
+        """Tell systemd that we live: more time while something is in progress, the watchdog while serving."""
+        loop = asyncio.get_running_loop()
+        last = 0.0
+        while True:
+            await asyncio.sleep(HEARTBEAT)
+            if self._machine.phase is not Phase.SERVING:
+                self._notifier.extend(EXTENSION)
+                self._show()
+            if self._watchdog and loop.time() - last >= min(self._watchdog, 10 * HEARTBEAT):
+                self._notifier.alive()
+                last = loop.time()
+
+
+def supervise(config_file: Path, runtime: Path) -> int:
+    """Run the service in the foreground; return its exit status. Raises BlockingIOError where another one runs."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
+    with (runtime / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return asyncio.run(Supervisor(config_file, runtime).run())
