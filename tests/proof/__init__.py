@@ -1,0 +1,1 @@
+"""The long proofs: each resumable, each leaving one file in docs/proofs."""
