@@ -9,11 +9,17 @@ from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
 
-SPAN_UNITS = {"ms": 0.001, "s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
-"""Seconds in a unit; the names are those of systemd.time(7)."""
+SPAN_UNITS = {
+    **dict.fromkeys(("ms", "msec"), 0.001),
+    **dict.fromkeys(("", "s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+}
+"""Seconds in a unit, by the names of systemd.time(7) that make sense here."""
 
 NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-SPAN_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)")
+SPAN_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
 class UnfitError(ValueError):

@@ -84,8 +84,9 @@ class Record:
                     self.outcomes[outcome.case] = outcome
 
     def open_cases(self, proof: Proof) -> tuple[str, ...]:
-        """Return the cases without an outcome."""
-        return tuple(case for case in proof.cases if case not in self.outcomes)
+        """Return the cases that have not passed: one that failed is run again."""
+        passed = {case for case, outcome in self.outcomes.items() if outcome.passed}
+        return tuple(case for case in proof.cases if case not in passed)
 
     def add(self, outcome: Outcome) -> None:
         """Keep one outcome."""

@@ -119,6 +119,8 @@ def test_flags_of_every_shape_become_arguments() -> None:
 def test_time_spans_are_those_of_systemd() -> None:
     assert config_of('recipe = "demo"\n[patience]\nloading = "1h 30min"', "x.toml").patience.loading == 5400
     assert config_of('recipe = "demo"\n[patience]\nloading = "1500ms"', "x.toml").patience.loading == 1.5
+    assert config_of('recipe = "demo"\n[patience]\nloading = "2 hours 1 day"', "x.toml").patience.loading == 93600
+    assert config_of('recipe = "demo"\n[patience]\nloading = "90"', "x.toml").patience.loading == 90
 
 
 @given(st.text(max_size=200))

@@ -28,7 +28,7 @@ def test_an_interrupted_proof_goes_on_where_it_was(tmp_path: Path) -> None:
     file = next((tmp_path / "proofs").glob("example-*.jsonl"))
     file.write_text(file.read_text() + '["d", tr')
     again = Record(PROOF, tmp_path)
-    assert again.open_cases(PROOF) == ("d", "e", "f", "g", "h")
+    assert again.open_cases(PROOF) == ("c", "d", "e", "f", "g", "h"), "what failed is run again"
     assert again.outcomes["c"] == Outcome(case="c", passed=False, note="was d")
 
 
