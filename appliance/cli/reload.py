@@ -52,8 +52,10 @@ def _settled(runtime: Path, before: Status) -> Status:
     """Wait for the outcome of the reload that was just asked for; systemd bounds the wait."""
     while True:
         time.sleep(INTERVAL)
-        status = _running(runtime)
-        if status.supervisor != before.supervisor:
-            raise click.ClickException("the service was restarted meanwhile")
+        status = view_of(runtime)
+        if status is None or status.supervisor != before.supervisor:
+            raise click.ClickException("the service was stopped or restarted meanwhile")
         if status.reloads_asked > before.reloads_asked and status.reloads_settled == status.reloads_asked:
             return status
+        if not is_alive(status):
+            raise click.ClickException(f"the service has ended: {status.text}")

@@ -113,6 +113,8 @@ RESERVED_FLAGS: Mapping[str, str] = {
     "root_path": "the self-test asks below /",
     "middleware": "nothing may stand between the self-test and the model",
     "grpc": "the self-test asks over HTTP",
+    "omni": "another program would serve the API",
+    "data_parallel_multi_port_external_lb": "the self-test asks one API, and this opens several",
     "logging_config": "the engine's log goes to the journal",
     "hf_token": "a token in a command line is seen by every user of the machine",
 }
@@ -179,6 +181,9 @@ def settings_of(reader: Reader, path: tuple[str, ...]) -> tuple[Setting, ...]:
 
 def _add_setting(reader: Reader, path: tuple[str, ...], found: object, settings: dict[str, Setting]) -> None:
     flag = path[-1].replace("-", "_")
+    if flag == "api_server_count" and found == 0:
+        reader.refuse(path, "found 0, which serves no API", "write at least 1")
+        return
     try:
         settings[flag] = Setting(name=flag, value=setting_value(found), origin=reader.document.origin(path))
     except UnfitError as error:
@@ -205,6 +210,8 @@ def _variable_problem(name: str, found: object) -> tuple[str, str] | None:
         return "vllm-serve sets this variable itself", ""
     if SECRET_NAME.search(name):
         return "looks like a secret, and this file can be read by others", "remove it"
+    if isinstance(found, int) and abs(found) >= 1 << 63:
+        return f"found {shown(found)}, wants at most 63", ""
     if not isinstance(found, (str, int, float)) or "\0" in str(found):
         return f"found {shown(found)}, wants a string or a number", ""
     return None

@@ -21,6 +21,7 @@ LONGEST_LINE = 1 << 14
 MOST_DOTS = 32
 """In a key or a header: the reader's time grows with the square of it."""
 
+QUOTED = re.compile(r"""\"[^\"]*\"|'[^']*'|#.*""")
 POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -76,9 +77,16 @@ def _excess(text: str) -> tuple[int | None, str] | None:
     for number, line in enumerate(text.split("\n"), start=1):
         if len(line) > LONGEST_LINE:
             return number, f"a line of {len(line)} characters, at most {LONGEST_LINE}"
-        if line.partition("=")[0].count(".") > MOST_DOTS:
+        if _dots_of_key(line) > MOST_DOTS:
             return number, f"a key of more than {MOST_DOTS} dots"
     return None
+
+
+def _dots_of_key(line: str) -> int:
+    """Count the dots of the key or header that a line starts with; other lines have none."""
+    bare = QUOTED.sub("", line).strip()
+    key, assigned, _ = bare.partition("=")
+    return key.count(".") if assigned or (bare.startswith("[") and bare.endswith("]")) else 0
 
 
 class Reader:

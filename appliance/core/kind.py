@@ -77,7 +77,7 @@ def _name(found: object) -> str:
 def _port(found: object) -> int:
     port = typed(found, int, "a port number")
     if not 1 <= port <= 65535:
-        raise UnfitError(f"found {port}, wants a port from 1 to 65535")
+        raise UnfitError(f"found {shown(port)}, wants a port from 1 to 65535")
     return port
 
 

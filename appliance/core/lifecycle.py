@@ -247,7 +247,7 @@ def _stop(machine: Machine, *before: Effect) -> Step:
 def _stop_for_good(machine: Machine) -> Step:
     if machine.plan is None:
         return _end(machine, ExitStatus.OK, "")
-    machine = dataclasses.replace(machine, following=None, status=ExitStatus.OK, why="")
+    machine = dataclasses.replace(machine, purpose=Purpose.START, following=None, status=ExitStatus.OK, why="")
     return _stop(machine, Tell(word=Word.STOPPING))
 
 
@@ -262,7 +262,8 @@ def _abandon(machine: Machine, status: ExitStatus, why: str) -> Step:
 def _give_up(machine: Machine, status: ExitStatus, why: str) -> Step:
     """Stop the engine, or what is left of it, and end."""
     report = Report(error=True, text=why)
-    return _stop(dataclasses.replace(machine, following=None, status=status, why=why), report)
+    machine = dataclasses.replace(machine, purpose=Purpose.START, following=None, status=status, why=why)
+    return _stop(machine, report)
 
 
 def _lost(machine: Machine, status: ExitStatus, why: str) -> Step:

@@ -13,8 +13,8 @@ class Identity:
     """Which process speaks; a pid alone may be another's by now."""
 
     pid: int
-    started: float
-    """Seconds since the epoch, as psutil tells it."""
+    started: int
+    """Clock ticks from the start of the machine to the process's: unlike a time of day, no clock step moves it."""
 
 
 @record

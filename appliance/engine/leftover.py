@@ -8,8 +8,14 @@ SHARED = "/dev/shm/"  # noqa: S108  # a look-up of names, nothing is made there
 
 
 def segments_of(root: Path, pids: Iterable[int]) -> set[str]:
-    """Return the names of the segments that processes have mapped or open."""
-    return {name for pid in pids for name in _names_in_use(root / "proc" / str(pid))}
+    """Return the names of the segments that processes have mapped or open; a file in a folder there is none."""
+    names = {name for pid in pids for name in _names_in_use(root / "proc" / str(pid))}
+    return {name for name in names if "/" not in name}
+
+
+def names_in(root: Path) -> frozenset[str]:
+    """Return the names of everything in /dev/shm."""
+    return frozenset(file.name for file in (root / "dev/shm").iterdir())
 
 
 def remove_leftovers(root: Path, names: Iterable[str]) -> tuple[str, ...]:

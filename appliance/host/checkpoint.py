@@ -83,7 +83,7 @@ def header_fault(file: Path, size: int) -> str | None:
             header = json.loads(stream.read(length))
             ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
             end = max(ends, default=0)
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError):
             return "its header is not a table of tensors"
     if end + 8 + length != size:
         return f"is {size} bytes long, its header describes {end + 8 + length}"

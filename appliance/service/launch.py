@@ -5,6 +5,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 from appliance.core.event import (
     EngineAnswered,
     EngineFell,
@@ -19,7 +21,7 @@ from appliance.core.plan import Plan
 from appliance.core.progress import cause_of, progress_of
 from appliance.engine.client import EngineClient
 from appliance.engine.journal import write_logging_config
-from appliance.engine.leftover import remove_leftovers
+from appliance.engine.leftover import names_in, remove_leftovers
 from appliance.engine.line import Line
 from appliance.engine.process import EngineProcess, environment_of
 from appliance.selftest.examination import examined
@@ -56,6 +58,7 @@ class EngineRun:
 
     async def live(self, spare: set[int]) -> None:
         """Run the engine from its start until its last process is gone, and tell so."""
+        before = names_in(ROOT)
         try:
             self._process = await EngineProcess.launch(self._plan, self._environment(), spare)
         except OSError as error:
@@ -74,7 +77,7 @@ class EngineRun:
         await self._process.sweep()
         await reading
         self._output.close()
-        for name in remove_leftovers(ROOT, self._process.segments):
+        for name in remove_leftovers(ROOT, self._process.segments - before):
             say(f"removed /dev/shm/{name}, which the engine left behind")
         say(f"engine {self._launch} is gone (exit status {status})")
         self._put(EngineLeft(launch=self._launch, status=self._exit_status(status), why=self._why(status)))
@@ -109,15 +112,24 @@ class EngineRun:
         warned = False
         while True:
             if await self._client.healthy():
-                if self._process.listens(self._plan.port):
+                if self._is_ours():
                     break
                 if not warned:
                     say(f"something else than this engine answers on {self._plan.base_url}", ERROR)
                     warned = True
             await asyncio.sleep(PROBE_INTERVAL)
         self._answered = True
-        self._process.note_segments()
         self._put(EngineAnswered(launch=self._launch))
+
+    def _is_ours(self) -> bool:
+        """Tell whether the port is the engine's; note its shared memory while all of it lives."""
+        assert self._process is not None
+        try:
+            self._process.note_segments()
+            return self._process.listens(self._plan.port)
+        except (psutil.Error, OSError) as error:
+            say(f"looking who listens on port {self._plan.port}: {error}", ERROR)
+            return False
 
     async def examine(self) -> None:
         """Ask the questions of the self-test and tell the outcome."""

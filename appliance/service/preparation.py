@@ -76,9 +76,9 @@ async def _end(process: asyncio.subprocess.Process, spare: set[int]) -> None:
     """Kill it where it still runs. One that hangs in the kernel stays marked: it is not a member of the engine."""
     with contextlib.suppress(ProcessLookupError):
         process.kill()
-    with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(process.wait(), DEATH_DEADLINE)
-        spare.discard(process.pid)
+    going = asyncio.ensure_future(process.wait())
+    going.add_done_callback(lambda _: spare.discard(process.pid))
+    await asyncio.wait({going}, timeout=DEATH_DEADLINE)
 
 
 async def prepare(file: Path, attempt: int, held: int | None, spare: set[int]) -> Event:

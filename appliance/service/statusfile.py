@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import psutil
-
 from appliance.core.codec import json_of, record_of
-from appliance.core.status import Status
+from appliance.core.status import Identity, Status
 
 NAME = "status.json"
 
@@ -26,10 +24,16 @@ def read_status(runtime: Path) -> Status | None:
         return None
 
 
+def identity_of(pid: int) -> Identity | None:
+    """Return which process has a pid now; None where none has, or a dead one that nobody collected."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()  # from the third on; a name may hold anything
+    return None if fields[0] == "Z" else Identity(pid=pid, started=int(fields[19]))
+
+
 def is_alive(status: Status) -> bool:
     """Tell whether the supervisor that wrote a view still runs."""
-    try:
-        process = psutil.Process(status.supervisor.pid)
-        return process.create_time() == status.supervisor.started and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    return identity_of(status.supervisor.pid) == status.supervisor

@@ -9,8 +9,6 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from appliance.core.effect import Dismiss, Effect, Examine, Launch, Leave, Prepare, Report, SetAlarm, Tell
 from appliance.core.event import AlarmRang, Event, Refused, ReloadAsked, Started, StopAsked
 from appliance.core.lifecycle import Machine, step
@@ -20,7 +18,7 @@ from appliance.service.journal import ERROR, INFO, say
 from appliance.service.launch import EngineRun
 from appliance.service.notify import Notifier, watchdog_interval
 from appliance.service.preparation import prepare
-from appliance.service.statusfile import write_status
+from appliance.service.statusfile import identity_of, write_status
 
 HEARTBEAT = 1.0
 """Seconds between two signs of life while something is in progress."""
@@ -50,7 +48,7 @@ class Supervisor:
         self._spare: set[int] = set()
         self._alarm: asyncio.TimerHandle | None = None
         self._shown = ""
-        self._self = Identity(pid=os.getpid(), started=psutil.Process().create_time())
+        self._self = identity_of(os.getpid()) or Identity(pid=os.getpid(), started=0)
         self._status = 0
         self._bug: BaseException | None = None
         self._over = asyncio.Event()
@@ -66,8 +64,8 @@ class Supervisor:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        loop.remove_signal_handler(signal.SIGHUP)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # systemd would take a death by it for a clean end
+        # systemd would take a death by it for a clean end
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
         if self._bug is None:
             return self._status
         traceback.print_exception(self._bug)
@@ -175,6 +173,9 @@ class Supervisor:
 def supervise(config_file: Path, runtime: Path) -> int:
     """Run the service in the foreground; return its exit status. Raises BlockingIOError where another one runs."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
-    with (runtime / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    folder = os.open(runtime, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return asyncio.run(Supervisor(config_file, runtime).run())
+    finally:
+        os.close(folder)

@@ -325,3 +325,13 @@ def test_a_reload_may_open_the_same_port_to_others(rig: FakeRig) -> None:
     rig.signal(signal.SIGHUP)
     rig.until_ready(2)
     assert rig.status()["reload_result"] == "applied"
+
+
+def test_a_reload_that_ends_the_service_says_why(rig: FakeRig) -> None:
+    rig.start()
+    rig.until_ready()
+    rig.write("[reload]\nrollback = false", ANSWERS="wrong")
+    done = reload(rig)
+    assert done.returncode == 1
+    assert 'reload failed: self-test: "What is the capital of France?" got' in done.stderr
+    assert rig.ended() == 69

@@ -69,7 +69,11 @@ def test_every_problem_is_told_at_once_with_its_line() -> None:
             "[vllm]\nseed = 0x" + "f" * 40,
             "x.toml:2: [vllm] seed: found a number of more than 63 bits, wants at most 63",
         ),
-        ("[api]\nport" + ".a" * 990, "x.toml:2: a key of more than 32 dots"),
+        ("[api]\nport = 0x" + "f" * 4000, "x.toml:2: [api] port: found a number of more than 63 bits"),
+        ("[env]\nA = 0x" + "f" * 4000, "x.toml:2: [env] A: found a number of more than 63 bits, wants at most 63"),
+        ("[vllm]\napi_server_count = 0", "x.toml:2: [vllm] api_server_count: found 0, which serves no API"),
+        ('"a=b"' + ".a" * 99 + " = 1", "x.toml:1: a key of more than 32 dots"),
+        ("[api]\nport" + ".a" * 990 + " = 1", "x.toml:2: a key of more than 32 dots"),
         ("x = '" + "a" * 20000, "x.toml:1: a line of 20005 characters, at most 16384"),
         (
             '[vllm]\nlora_modules = ["a=b", "--port", "9000"]',
@@ -97,6 +101,14 @@ def test_nothing_can_point_the_self_test_at_another_server(flag: str) -> None:
     assert problems_of(f"{start}[engine]\nextra_args = ['--{dashed}', 'x']")
     assert problems_of(f"{start}[engine]\nextra_args = ['--{dashed}=x']")
     assert problems_of(f"{start}[engine]\nextra_args = ['--{dashed[:-1]}', 'x']"), "argparse takes abbreviations"
+
+
+def test_dots_outside_of_keys_do_no_harm() -> None:
+    dots = "." * 99
+    config = config_of(
+        f'# {dots}\nrecipe = "demo" # {dots} = {dots}\n[vllm]\nseed = 1 # {dots}\ndtype = "{dots}="', "x"
+    )
+    assert [setting.name for setting in config.vllm] == ["seed", "dtype"]
 
 
 def test_flags_of_every_shape_become_arguments() -> None:
