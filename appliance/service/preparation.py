@@ -42,7 +42,7 @@ class Prospect:
 def read_config(file: Path) -> Config:
     """Read a vllm-serve.toml. Raises RefusedError with every problem, also when it can't be read at all."""
     try:
-        return config_of(file.read_bytes().decode(), str(file))
+        return config_of(file.read_bytes().decode("utf-8-sig"), str(file))
     except UnicodeDecodeError as error:
         what = f"byte {error.start} is not UTF-8"
         raise RefusedError([Problem(file=str(file), line=None, key="", what=what)]) from None
