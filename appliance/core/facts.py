@@ -1,5 +1,6 @@
 """What was found on the machine: one snapshot for each attempt to start."""
 
+from appliance.core.option import OptionList
 from appliance.core.record import record
 
 
@@ -22,6 +23,10 @@ class EngineFacts:
     torch: str
     device: str
     """What it computes on: `cpu` or `cuda`."""
+    tree: str | None = None
+    """Source tree that lies ahead of the environment on PYTHONPATH; None for an engine of wheels."""
+    options: OptionList | None = None
+    """Its own flags and variables; None when they are those of the list that is shipped for its version."""
 
 
 @record
@@ -40,24 +45,107 @@ class CheckpointFacts:
     """A folder that should hold a model."""
 
     folder: str
+    """As that machine names it, also when it was read below another root."""
     architecture: str | None
     max_position_embeddings: int | None
     weights: tuple[WeightFile, ...]
     missing: tuple[str, ...]
     """Files that must be there and are not."""
+    config: str | None = None
+    """The text of config.json, as one line of JSON; None when it is not there or not a table."""
 
 
 @record
 class GpuFacts:
-    """One GPU as NVML tells it."""
+    """One GPU, as NVML or nvidia-smi tells it."""
 
     index: int
-    uuid: str
+    """Position in PCI order."""
     name: str
-    memory_total: int
+    uuid: str | None = None
+    memory_total: int | None = None
+    """Bytes; None where GPU and CPU share one memory (GB10 says [N/A])."""
+    memory_free: int | None = None
     """Bytes."""
-    memory_free: int
+    compute_capability: str | None = None
+    """`9.0`, `12.1`."""
+    pci_address: str | None = None
+    """`0000:01:00.0`."""
+    numa_node: int | None = None
+
+
+@record
+class NumaNode:
+    """A part of the machine whose processors and memory are near to each other."""
+
+    index: int
+    cpus: str
+    """The kernel's list, `0-15,32-47`."""
+    memory_total: int | None
     """Bytes."""
+
+
+@record
+class Address:
+    """An address of an interface."""
+
+    interface: str
+    address: str
+    prefix: int
+    """Bits of the network part."""
+    scope: str
+    """`global`, `link` or `host`."""
+
+
+@record
+class Gid:
+    """One entry of the table of an RDMA port."""
+
+    index: int
+    kind: str
+    """`RoCE v2`, `IB/RoCE v1`."""
+    gid: str
+    """`0000:0000:0000:0000:0000:ffff:0a0a:010b`."""
+    interface: str | None
+
+
+@record
+class RdmaPort:
+    """A port of an RDMA device."""
+
+    device: str
+    port: int
+    state: str | None
+    """`ACTIVE`, `DOWN`."""
+    physical_state: str | None
+    """`LinkUp`, `Disabled`."""
+    rate: float | None
+    """Gb/s."""
+    pci_address: str | None
+    gids: tuple[Gid, ...]
+    """Those that hold an address."""
+
+
+@record
+class FileSystem:
+    """A mounted file system that something of ours lies on."""
+
+    mount: str
+    kind: str
+    """`ext4`, `nfs4`, `tmpfs`."""
+    total: int | None
+    """Bytes."""
+    free: int | None
+    """Bytes that an ordinary user can still write."""
+
+
+@record
+class FileFacts:
+    """Whether one file is there."""
+
+    path: str
+    """As that machine names it."""
+    exists: bool
 
 
 @record
@@ -78,6 +166,7 @@ class Facts:
 
     engine: EngineFacts | None
     checkpoint: CheckpointFacts | None
+    """The one that was asked for."""
     gpus: tuple[GpuFacts, ...] | None
     memory_total: int | None
     """Bytes of main memory."""
@@ -85,7 +174,35 @@ class Facts:
     """Bytes that can be had without swapping."""
     port: PortFacts | None
     unread: tuple[Unread, ...]
+    checkpoints: tuple[CheckpointFacts, ...] = ()
+    """Others that were found."""
+    driver_cuda: str | None = None
+    """CUDA level of the driver, `13.0`."""
+    nvcc_cuda: str | None = None
+    """CUDA release of the compiler that the first start would use, `13.0`."""
+    numa: tuple[NumaNode, ...] | None = None
+    addresses: tuple[Address, ...] | None = None
+    """In the kernel's order."""
+    rdma: tuple[RdmaPort, ...] | None = None
+    """Empty on a machine without an RDMA device."""
+    file_systems: tuple[FileSystem, ...] | None = None
+    files: tuple[FileFacts, ...] = ()
+    """Files that were looked for, there or not."""
+    searched: tuple[str, ...] = ()
+    """Folders below which every file is in `files`."""
 
     def why_unread(self, what: str) -> str:
         """Return why something is unknown; empty when nothing was noted."""
         return next((entry.reason for entry in self.unread if entry.what == what), "")
+
+    def has_file(self, path: str) -> bool | None:
+        """Tell whether a file was there; None when nobody looked."""
+        if (known := next((file.exists for file in self.files if file.path == path), None)) is not None:
+            return known
+        below = any(path.startswith(f"{folder.rstrip('/')}/") for folder in self.searched)
+        return False if below else None
+
+    def about(self, folder: str | None) -> CheckpointFacts | None:
+        """Return what is known of a checkpoint's folder."""
+        known = (*((self.checkpoint,) if self.checkpoint else ()), *self.checkpoints)
+        return next((checkpoint for checkpoint in known if checkpoint.folder == folder), None)
