@@ -10,9 +10,9 @@ from appliance.core.config import Config
 from appliance.core.phase import ExitStatus
 from appliance.engine import installation
 from appliance.engine.install import InstallError, Recipe, alone, device_of, install
+from appliance.service.configfile import read_config
 from appliance.service.journal import ERROR, INFO, say
 from appliance.service.notify import Notifier
-from appliance.service.preparation import read_config
 
 
 @click.group()

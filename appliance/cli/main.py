@@ -10,17 +10,19 @@ from appliance import __version__
 from appliance.core.phase import ExitStatus
 from appliance.core.problem import RefusedError
 
-VERBS = ("config", "engine", "facts", "plan", "reload", "serve", "status")
-
 SUMMARIES = {
     "config": "Check a configuration.",
     "engine": "Install, list, choose and remove engines.",
     "facts": "Show what vllm-serve sees of this machine.",
+    "import-env": "Turn another script's environment file into a configuration.",
     "plan": "Show the command that starts vLLM.",
+    "recipes": "List and show the recipes.",
     "reload": "Apply the configuration to the running service.",
     "serve": "Run the service; systemd does this.",
     "status": "Show what the service is doing.",
 }
+
+VERBS = tuple(SUMMARIES)
 
 
 class Verbs(click.MultiCommand):
@@ -34,7 +36,7 @@ class Verbs(click.MultiCommand):
         """Import one verb."""
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"appliance.cli.{cmd_name}").command
+        command = importlib.import_module(f"appliance.cli.{cmd_name.replace('-', '')}").command
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -10,7 +10,7 @@ import click
 from appliance.cli.option import config_option, runtime_option, view_of
 from appliance.core.phase import Result
 from appliance.core.status import Status
-from appliance.service.preparation import read_config
+from appliance.service.configfile import read_config
 from appliance.service.share import chosen_recipe
 from appliance.service.statusfile import is_alive
 

@@ -1,32 +1,93 @@
 """What a person decides: the description of vllm-serve.toml and its reading."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from appliance.core.document import Reader, document_of
-from appliance.core.kind import ADDRESS, FLAG, NAME, PATH, PORT, SPAN, TEXT, TEXTS, UnfitError, shown
+from appliance.core.document import LARGEST_FILE, Document, Reader, document_of, shown_key
+from appliance.core.kind import (
+    ADDRESS,
+    DEVICES,
+    FLAG,
+    HOST,
+    NAME,
+    NAMES,
+    PATH,
+    PORT,
+    POSITIVE,
+    SPAN,
+    SUBNETS,
+    TEXT,
+    TEXTS,
+    one_of,
+)
+from appliance.core.opentable import (
+    RESERVED_FLAGS,
+    RESERVED_VARIABLES,
+    SECRET_NAME,
+    VARIABLE_NAME,
+    chosen_knobs,
+    refuse_reserved_arguments,
+    reserved_flag,
+    settings_of,
+    variables_of,
+)
 from appliance.core.problem import Problem, RefusedError
-from appliance.core.record import key, record
-from appliance.core.setting import Setting, Variable, setting_value
+from appliance.core.record import key, keys_of, record
+from appliance.core.setting import Setting, Variable
+
+# What others take from here although it is at home elsewhere.
+__all__ = ["RESERVED_FLAGS", "RESERVED_VARIABLES", "SECRET_NAME", "VARIABLE_NAME", "reserved_flag"]
+
+LARGEST_SUM = 1 << 20
+"""Characters in all files together."""
+
+THE_RECIPES = "the recipe's"
+
+
+@record
+class Top:
+    """Above all sections."""
+
+    recipe: str = key(
+        "The settings to start from: a model on a kind of hardware, or `generic` for any model that vLLM serves. "
+        "`demo` serves a tiny demonstration model on the CPU and needs nothing else.",
+        TEXT,
+        default="generic",
+    )
 
 
 @record
 class ModelChoice:
-    """[model]: which checkpoint, and by which name."""
+    """[model]: which model, and by which name."""
 
-    source: str | None = key("folder of the checkpoint", PATH, default=None)
-    served_model_name: str | None = key("name that clients ask for", TEXT, default=None)
+    source: str | None = key(
+        "The folder of the model: the one that holds config.json.",
+        PATH,
+        default=None,
+        absent=THE_RECIPES,
+        example="/data/models/NAME",
+    )
+    served_model_name: tuple[str, ...] = key(
+        "The name that clients ask for, or a list of several. The self-test asks for the first.",
+        NAMES,
+        default=(),
+        absent=THE_RECIPES,
+        example="NAME",
+    )
 
 
 @record
 class Api:
     """[api]: where the OpenAI-compatible API listens."""
 
-    host: str = key("address to listen on", ADDRESS, default="127.0.0.1")
-    port: int = key("TCP port", PORT, default=8000)
+    host: str = key(
+        "The address to listen on; 127.0.0.1 is this machine only, 0.0.0.0 every IPv4 address of it.",
+        ADDRESS,
+        default="127.0.0.1",
+    )
+    port: int = key("The TCP port.", PORT, default=8000)
     allow_unauthenticated: bool = key(
-        "listen on an address that other machines reach, with no key asked", FLAG, default=False
+        "Say true to listen on an address that other machines reach while no key is asked of them.", FLAG, default=False
     )
 
 
@@ -34,194 +95,257 @@ class Api:
 class EngineChoice:
     """[engine]: which installed vLLM, and arguments that no other key covers."""
 
-    use: str | None = key("id of an installed engine, as `vllm-serve engine list` prints it", NAME, default=None)
-    auto_install: bool = key("let the first start install an engine when there is none", FLAG, default=True)
-    extra_args: tuple[str, ...] = key("arguments appended to `vllm serve`", TEXTS, default=())
+    use: str | None = key(
+        "The ID of an installed engine, as `vllm-serve engine list` prints it.",
+        NAME,
+        default=None,
+        absent="the one installed last, or chosen by `vllm-serve engine use`",
+        example="vllm-0.32.0-cuda-0123456789ab",
+    )
+    auto_install: bool = key("Whether a start of the unit installs an engine where there is none.", FLAG, default=True)
+    extra_args: tuple[str, ...] = key(
+        "Arguments for the end of the command line of `vllm serve`, for what no other key covers.",
+        TEXTS,
+        default=(),
+        example=["--kv-cache-dtype", "fp8"],
+    )
+
+
+@record
+class GpuChoice:
+    """[gpu]: which GPUs the engine may use."""
+
+    devices: tuple[str, ...] | None = key(
+        "Indexes in the order of their PCI addresses, which is that of nvidia-smi, or UUIDs, GPU-...",
+        DEVICES,
+        default=None,
+        absent="the recipe's, else all",
+        example=[0, 1],
+    )
+    count: int | None = key("How many of them.", POSITIVE, default=None, absent="all of them", example=2)
+
+
+@record
+class ClusterChoice:
+    """[cluster]: several machines that serve one model together. The same on each of them, save host_address."""
+
+    nodes: int | None = key("How many machines.", POSITIVE, default=None, absent=THE_RECIPES, example=2)
+    head: str | None = key(
+        "The machine that serves the API, by its IP address or host name.",
+        HOST,
+        default=None,
+        absent="the machines agree on one",
+        example="10.0.0.1",
+    )
+    role: str = key(
+        "What this machine is; auto tells it by the address of the head.",
+        one_of("auto", "head", "worker"),
+        default="auto",
+    )
+    host_address: str | None = key(
+        "The address by which the others know this machine.",
+        ADDRESS,
+        default=None,
+        absent="the first that no RDMA port carries",
+        example="10.0.0.2",
+    )
+    subnets: tuple[str, ...] = key(
+        'The networks between the machines, one for each cabled port, as "10.10.1.0/24" or by the start of their '
+        'addresses, "10.10.1.".',
+        SUBNETS,
+        default=(),
+        absent="those of the addresses that RDMA ports carry",
+        example=["10.10.1.0/24", "10.10.2.0/24"],
+    )
+    fabric_layout: str | None = key(
+        "How the machines are cabled: mesh, each reaches each, as through a switch; ring, each to two others.",
+        one_of("mesh", "ring"),
+        default=None,
+        absent="a mesh",
+        example="ring",
+    )
 
 
 @record
 class Reload:
     """[reload]: how `systemctl reload` changes the engine."""
 
-    rollback: bool = key("go back to the last good settings when new ones do not serve", FLAG, default=True)
+    rollback: bool = key(
+        "Whether the last good settings are put back when the new ones do not serve.", FLAG, default=True
+    )
 
 
 @record
 class Log:
-    """[log]: a copy of the engine's lines beside the journal."""
+    """[log]: a copy of the engine's output beside the journal."""
 
-    file: str | None = key("file under /var/log/vllm-serve that the engine's lines are appended to", PATH, default=None)
+    file: str | None = key(
+        "A file in /var/log/vllm-serve for the copy. Files there that end in .log are rotated.",
+        PATH,
+        default=None,
+        absent="no copy; the output goes to the journal anyway",
+        example="/var/log/vllm-serve/engine.log",
+    )
 
 
 @record
 class Paths:
-    """[paths]: where things lie that are not in their usual place."""
+    """[paths]: where things lie that are not in their usual place. See vllm-serve(8) before you change one."""
 
-    engines: str = key("folder of the installed engines", PATH, default="/var/lib/vllm-serve/engines")
+    engines: str = key(
+        "The folder of the engines. It belongs to root; for another one, the unit that installs needs leave to write.",
+        PATH,
+        default="/var/lib/vllm-serve/engines",
+    )
+    models: str = key("The folder of the models.", PATH, default="/var/lib/vllm-serve/models")
+    cache: str = key(
+        "The folder of what the engine compiles and tunes; it may be emptied, then the next start takes longer.",
+        PATH,
+        default="/var/cache/vllm-serve/engine",
+    )
 
 
 @record
 class Patience:
     """[patience]: how long a phase may last before it counts as stuck."""
 
-    loading: float = key("longest silence of an engine that loads", SPAN, default=1800.0)
-    stopping: float = key("time between asking the engine to stop and killing it", SPAN, default=20.0)
+    loading: float = key("The longest silence of an engine that loads.", SPAN, default=1800.0)
+    stopping: float = key("The time between asking the engine to stop and killing it.", SPAN, default=20.0)
 
 
 @record
 class Config:
-    """Everything that one vllm-serve.toml says."""
+    """Everything that a vllm-serve.toml says, with its drop-ins."""
 
     file: str
+    files: tuple[str, ...]
+    """All files that were read, in their order; the first is `file`."""
     recipe: str
     recipe_origin: str
     model: ModelChoice
     vllm: tuple[Setting, ...]
+    knobs: tuple[Setting, ...]
     env: tuple[Variable, ...]
     api: Api
     engine: EngineChoice
+    gpu: GpuChoice
+    cluster: ClusterChoice
     reload: Reload
+    patience: Patience
     log: Log
     paths: Paths
-    patience: Patience
+    origins: tuple[tuple[str, str], ...] = ()
+    """`recipe` or `[section] key`, and the `file:line` that sets it, for the keys that are known."""
+
+    def origin(self, key: str) -> str:
+        """Return where a key is set; the file as a whole when it is not."""
+        return dict(self.origins).get(key, self.file)
 
 
 SECTIONS: Mapping[str, type[Any]] = {
     "model": ModelChoice,
     "api": Api,
     "engine": EngineChoice,
+    "gpu": GpuChoice,
+    "cluster": ClusterChoice,
     "reload": Reload,
+    "patience": Patience,
     "log": Log,
     "paths": Paths,
-    "patience": Patience,
 }
-"""The sections with known keys; [vllm] and [env] take any name."""
+"""The sections with known keys."""
 
-RESERVED_FLAGS: Mapping[str, str] = {
-    "host": "set [api] host",
-    "port": "set [api] port",
-    "uds": "vllm-serve asks the engine over TCP; set [api] host and port",
-    "model": "set [model] source",
-    "model_tag": "set [model] source",
-    "served_model_name": "set [model] served_model_name",
-    "config": "set the flags in [vllm]",
-    "headless": "the engine must answer the self-test",
-    "api_key": "a key in a command line is seen by every user of the machine",
-    "log_config_file": "the engine's log goes to the journal",
-    "ssl_keyfile": "put a TLS proxy in front; the self-test asks over plain HTTP",
-    "ssl_certfile": "put a TLS proxy in front; the self-test asks over plain HTTP",
-    "root_path": "the self-test asks below /",
-    "middleware": "nothing may stand between the self-test and the model",
-    "grpc": "the self-test asks over HTTP",
-    "omni": "another program would serve the API",
-    "data_parallel_multi_port_external_lb": "the self-test asks one API, and this opens several",
-    "logging_config": "the engine's log goes to the journal",
-    "hf_token": "a token in a command line is seen by every user of the machine",
+Opened = tuple[Setting, ...] | tuple[Variable, ...]
+
+OPEN_SECTIONS: Mapping[str, Callable[[Reader, tuple[str, ...]], Opened]] = {
+    "vllm": settings_of,
+    "knobs": chosen_knobs,
+    "env": variables_of,
 }
-"""Flags that would point the self-test elsewhere, or that another key owns, with the way out."""
+"""The sections that take any name, and how they are read."""
 
-RESERVED_VARIABLES = re.compile(
-    r"NOTIFY_SOCKET|WATCHDOG_(USEC|PID)|LISTEN_(FDS|PID|FDNAMES)|CREDENTIALS_DIRECTORY|JOURNAL_STREAM|PYTHON.*"
-    r"|LD_(PRELOAD|AUDIT)|VLLM_LOGGING_CONFIG_PATH|VLLM_CONFIGURE_LOGGING|VLLM_MODEL_REDIRECT_PATH"
-    r"|VLLM_(USE_RUST_FRONTEND|RUST_FRONTEND_PATH)"
-)
-"""Variables that systemd or vllm-serve sets, or that would put another program or model behind the API."""
 
-VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-SECRET_NAME = re.compile(r"TOKEN\Z|_KEY\Z|PASSWORD|PASSWD|SECRET|CREDENTIAL", re.IGNORECASE)
+@record
+class _Part:
+    """What one of the files says, by the names of Config's fields and of theirs; the top level's section is ""."""
+
+    document: Document
+    sections: Mapping[str, Mapping[str, Any]]
+    open: Mapping[str, Opened]
+    problems: tuple[Problem, ...]
 
 
 def config_of(text: str, file: str) -> Config:
     """Read the text of a vllm-serve.toml. Raises RefusedError with every problem in it."""
-    document = document_of(text, file)
-    reader = Reader(document)
-    reader.unknown((), document.table, ("recipe", "vllm", "env", *SECTIONS))
-    recipe = reader.required(("recipe",), document.table, TEXT)
-    sections: dict[str, Any] = {
-        name: reader.record(cls, (name,), reader.table((name,))) for name, cls in SECTIONS.items()
-    }
-    vllm = settings_of(reader, ("vllm",))
-    env = variables_of(reader, ("env",))
-    if engine := sections["engine"]:
-        _refuse_reserved_arguments(reader, engine.extra_args)
-    if reader.problems or recipe is None:
-        raise RefusedError(_in_order(reader.problems))
-    return Config(file=file, recipe=recipe, recipe_origin=document.origin(("recipe",)), vllm=vllm, env=env, **sections)
+    return config_from([(file, text)])
 
 
-def _in_order(problems: list[Problem]) -> list[Problem]:
-    return sorted(problems, key=lambda problem: problem.line or 0)
+def config_from(texts: Sequence[tuple[str, str]], unread: Iterable[Problem] = ()) -> Config:
+    """Read files, each a name and a text: every key of a later one replaces that of an earlier one.
 
-
-def reserved_flag(argument: str) -> str | None:
-    """Return the reserved flag that vLLM's argparse would take an argument for; it takes abbreviations.
-
-    >>> reserved_flag("por=9000"), reserved_flag("max-model-len")
-    ('port', None)
+    Raises RefusedError with every problem in them, and with those of the files that could not be read.
     """
-    name = re.split(r"[=.+]", argument)[0].replace("-", "_")
-    return next((flag for flag in RESERVED_FLAGS if name and flag.startswith(name)), None)
+    problems = list(unread)
+    sizes = (len(text) for _, text in texts)
+    if (size := sum(size for size in sizes if size <= LARGEST_FILE)) > LARGEST_SUM:
+        what = f"{size} characters with its drop-ins, at most {LARGEST_SUM}"
+        raise RefusedError([*problems, Problem(file=texts[0][0], line=None, key="", what=what)])
+    parts = []
+    for file, text in texts:
+        try:
+            parts.append(_part(document_of(text, file)))
+        except RefusedError as refused:
+            problems += refused.problems
+    problems += (problem for part in parts for problem in part.problems)
+    problems += [] if problems else _contradictions(parts)
+    if problems:
+        order = {file: number for number, (file, _) in enumerate(texts)}
+        raise RefusedError(sorted(problems, key=lambda p: (order.get(p.file, len(order)), p.file, p.line or 0)))
+    return _merged(parts)
 
 
-def settings_of(reader: Reader, path: tuple[str, ...]) -> tuple[Setting, ...]:
-    """Read a table of vLLM's flags."""
-    settings: dict[str, Setting] = {}
-    for name, found in reader.table(path).items():
-        flag = name.replace("-", "_")
-        if reserved := reserved_flag(flag):
-            reader.refuse((*path, name), f"vllm-serve sets --{reserved} itself", RESERVED_FLAGS[reserved])
-        elif not re.fullmatch(r"[a-z][a-z0-9_]*", flag):
-            reader.refuse((*path, name), "not the name of a flag", "write it as vLLM does, with - or _")
-        elif flag in settings:
-            reader.refuse((*path, name), f"set twice; also as {settings[flag].origin}", "keep one")
-        else:
-            _add_setting(reader, (*path, name), found, settings)
-    return tuple(settings.values())
+def _part(document: Document) -> _Part:
+    reader = Reader(document)
+    table = document.table
+    reader.unknown((), table, (*keys_of(Top), *OPEN_SECTIONS, *SECTIONS))
+    sections = {name: reader.values(cls, (name,), reader.table((name,))) for name, cls in SECTIONS.items()}
+    sections[""] = reader.values(Top, (), {name: table[name] for name in keys_of(Top) if name in table})
+    arguments = sections["engine"].get("extra_args") or ()
+    refuse_reserved_arguments(reader, ("engine", "extra_args"), arguments)
+    found = {name: read(reader, (name,)) for name, read in OPEN_SECTIONS.items()}
+    return _Part(document=document, sections=sections, open=found, problems=tuple(reader.problems))
 
 
-def _add_setting(reader: Reader, path: tuple[str, ...], found: object, settings: dict[str, Setting]) -> None:
-    flag = path[-1].replace("-", "_")
-    if flag == "api_server_count" and found == 0:
-        reader.refuse(path, "found 0, which serves no API", "write at least 1")
-        return
-    try:
-        settings[flag] = Setting(name=flag, value=setting_value(found), origin=reader.document.origin(path))
-    except UnfitError as error:
-        reader.refuse(path, str(error))
+def _contradictions(parts: Sequence[_Part]) -> Iterator[Problem]:
+    """Yield what is wrong only together, placed at the key that was set last."""
+    gpu = [(part, name, value) for part in parts for name, value in part.sections["gpu"].items()]
+    found = {name: value for _, name, value in gpu}
+    if "count" in found and found["count"] > len(found.get("devices") or range(found["count"])):
+        part, name, _ = gpu[-1]
+        what = f"count is {found['count']}, and devices names {len(found['devices'])}"
+        yield part.document.problem(("gpu", name), what, "lower count, or name more devices")
 
 
-def variables_of(reader: Reader, path: tuple[str, ...]) -> tuple[Variable, ...]:
-    """Read a table of environment variables; numbers and booleans become their usual texts."""
-    variables = []
-    for name, found in reader.table(path).items():
-        problem = _variable_problem(name, found)
-        if problem:
-            reader.refuse((*path, name), *problem)
-        else:
-            value = str(int(found)) if isinstance(found, bool) else str(found)
-            variables.append(Variable(name=name, value=value, origin=reader.document.origin((*path, name))))
-    return tuple(variables)
-
-
-def _variable_problem(name: str, found: object) -> tuple[str, str] | None:
-    if not VARIABLE_NAME.match(name):
-        return "not the name of an environment variable", ""
-    if RESERVED_VARIABLES.fullmatch(name):
-        return "vllm-serve sets this variable itself", ""
-    if SECRET_NAME.search(name):
-        return "looks like a secret, and this file can be read by others", "remove it"
-    if isinstance(found, int) and abs(found) >= 1 << 63:
-        return f"found {shown(found)}, wants at most 63", ""
-    if not isinstance(found, (str, int, float)) or "\0" in str(found):
-        return f"found {shown(found)}, wants a string or a number", ""
-    return None
-
-
-def _refuse_reserved_arguments(reader: Reader, arguments: tuple[str, ...]) -> None:
-    """Refuse reserved flags, also as the abbreviations that vLLM's argparse takes."""
-    for argument in arguments:
-        reserved = reserved_flag(argument.removeprefix("--")) if argument.startswith("--") else None
-        if reserved:
-            reader.refuse(
-                ("engine", "extra_args"), f"{argument}: vllm-serve sets --{reserved} itself", RESERVED_FLAGS[reserved]
-            )
+def _merged(parts: Sequence[_Part]) -> Config:
+    sections: dict[str, dict[str, Any]] = {name: {} for name in ("", *SECTIONS)}
+    origins: dict[str, str] = {}
+    opened: dict[str, dict[str, Any]] = {name: {} for name in OPEN_SECTIONS}
+    for part in parts:
+        for section, values in part.sections.items():
+            sections[section].update(values)
+            for name in values:
+                path = (section, name) if section else (name,)
+                origins[shown_key(path)] = part.document.origin(path)
+        for section, found in part.open.items():
+            opened[section].update((entry.name, entry) for entry in found)
+    top = Top(**sections[""])
+    fields: dict[str, Any] = {name: tuple(found.values()) for name, found in opened.items()}
+    fields |= {name: cls(**sections[name]) for name, cls in SECTIONS.items()}
+    return Config(
+        file=parts[0].document.file,
+        files=tuple(part.document.file for part in parts),
+        recipe=top.recipe,
+        recipe_origin=origins.get("recipe", parts[0].document.file),
+        origins=tuple(origins.items()),
+        **fields,
+    )

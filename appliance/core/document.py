@@ -1,6 +1,5 @@
 """A TOML file with the lines of its keys, and the reading of its tables into records."""
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -10,7 +9,7 @@ import tomli
 from appliance.core.kind import Kind, UnfitError
 from appliance.core.location import key_lines
 from appliance.core.problem import Problem, RefusedError, did_you_mean
-from appliance.core.record import record
+from appliance.core.record import keys_of, record
 
 Read = TypeVar("Read")
 
@@ -35,13 +34,15 @@ class Document:
 
     def problem(self, path: tuple[str, ...], what: str, hint: str = "") -> Problem:
         """Return a problem placed at a key, or at the nearest table around it."""
-        line = next((self.lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.lines), None)
-        return Problem(file=self.file, line=line, key=shown_key(path), what=what, hint=hint)
+        return Problem(file=self.file, line=self._line(path), key=shown_key(path), what=what, hint=hint)
 
     def origin(self, path: tuple[str, ...]) -> str:
-        """Return where a value comes from, as `file:line`."""
-        line = self.lines.get(path)
+        """Return where a value comes from, as `file:line`; inside a table on one line, that of the table."""
+        line = self._line(path)
         return self.file if line is None else f"{self.file}:{line}"
+
+    def _line(self, path: tuple[str, ...]) -> int | None:
+        return next((self.lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.lines), None)
 
 
 def shown_key(path: tuple[str, ...]) -> str:
@@ -49,7 +50,11 @@ def shown_key(path: tuple[str, ...]) -> str:
 
     >>> shown_key(("api", "port"))
     '[api] port'
+    >>> shown_key(("question", "1", "ask"))
+    '[[question]] ask'
     """
+    if len(path) > 1 and path[1].isdigit():
+        return " ".join((f"[[{path[0]}]]", ".".join(path[2:]))).rstrip()
     return path[0] if len(path) == 1 else f"[{path[0]}] {'.'.join(path[1:])}" if path else ""
 
 
@@ -117,18 +122,18 @@ class Reader:
             if name not in known:
                 self.refuse((*path, name), "unknown key", did_you_mean(name, known))
 
+    def values(self, cls: type[Any], path: tuple[str, ...], table: Mapping[str, Any]) -> dict[str, Any]:
+        """Read those keys of a table that the description of a record names; None where there was a problem."""
+        keys = keys_of(cls)
+        self.unknown(path, table, keys)
+        return {name: self.value((*path, name), table[name], keys[name].kind) for name in table if name in keys}
+
     def record(self, cls: type[Read], path: tuple[str, ...], table: Mapping[str, Any]) -> Read | None:
         """Read one table into a record by the description in its fields; None after a problem."""
-        fields = {f.name: f for f in dataclasses.fields(cls) if "kind" in f.metadata}  # type: ignore[arg-type]  # any record
         before = len(self.problems)
-        self.unknown(path, table, fields)
-        values = {
-            name: self.value((*path, name), table[name], fields[name].metadata["kind"])
-            for name in table
-            if name in fields
-        }
-        for name, field in fields.items():
-            if name not in table and field.default is dataclasses.MISSING:
+        values = self.values(cls, path, table)
+        for name, described in keys_of(cls).items():
+            if described.required and name not in table:
                 self.refuse((*path, name), "missing")
         return cls(**values) if len(self.problems) == before else None
 

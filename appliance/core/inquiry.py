@@ -1,9 +1,10 @@
 """What a snapshot of the machine is asked for."""
 
-from appliance.core.config import Config
-from appliance.core.plan import model_folder
+from appliance.core.config import Api, Config, Paths
+from appliance.core.plan import looked_for
 from appliance.core.recipe import Recipe
 from appliance.core.record import record
+from appliance.core.resolution import model_folder
 
 
 @record
@@ -18,15 +19,29 @@ class Inquiry:
     port: int
     held: bool
     """True when our own running engine holds this port, so that trying would only meet it."""
+    files: tuple[str, ...] = ()
+    """Files to look for."""
+    cache: str | None = None
+    """Folder of what the engine compiles and downloads."""
+    cuda_home: str | None = None
+    """Folder of the CUDA toolkit whose compiler the first start would use."""
 
 
-def inquiry_of(config: Config, recipe: Recipe, share: str, held: int | None = None) -> Inquiry:
+def inquiry_of(config: Config, recipe: Recipe, held: int | None = None) -> Inquiry:
     """Return what a configuration depends on; `held` is the port of our own running engine."""
     return Inquiry(
         engines=config.paths.engines,
         engine=config.engine.use,
-        model=model_folder(config, recipe, share),
+        model=model_folder(config, recipe),
         host=config.api.host,
         port=config.api.port,
         held=held == config.api.port,
+        files=looked_for(config, recipe),
+        cache=config.paths.cache,
     )
+
+
+def plain_inquiry() -> Inquiry:
+    """Return what is asked where there is no configuration: nothing by name."""
+    api = Api()
+    return Inquiry(engines=Paths().engines, engine=None, model=None, host=api.host, port=api.port, held=False)

@@ -19,16 +19,20 @@ class _Scanner:
         self.section: tuple[str, ...] = ()
         self.quote = ""
         self.depth = 0
+        self.number = 0
+        self.counts: dict[tuple[str, ...], int] = {}
+        """How many tables each list of tables has so far, less one."""
         self.lines: dict[tuple[str, ...], int] = {}
 
     def take(self, number: int, line: str) -> None:
+        self.number = number
         if not self.quote and not self.depth:
             line = self._start(number, line)
         self._rest(line)
 
     def _start(self, number: int, line: str) -> str:
         if header := HEADER.match(line):
-            self.section = _parts(header[1])
+            self.section = self._numbered(_parts(header[1]), many=line.lstrip().startswith("[["))
             self.lines.setdefault(self.section, number)
             return ""
         if assignment := ASSIGNMENT.match(line):
@@ -46,6 +50,17 @@ class _Scanner:
                 self.quote = ""
                 return line[token.end() :]
         return ""
+
+    def _numbered(self, parts: tuple[str, ...], *, many: bool) -> tuple[str, ...]:
+        """Return a header's path with the number of the table behind the name of a list of tables."""
+        if many:
+            self.counts[parts] = self.counts.get(parts, -1) + 1
+            self.lines.setdefault(parts, self.number)
+        path: tuple[str, ...] = ()
+        for end, part in enumerate(parts, start=1):
+            count = self.counts.get(parts[:end])
+            path += (part,) if count is None else (part, str(count))
+        return path
 
     def _rest(self, line: str) -> None:
         while line:
@@ -67,6 +82,8 @@ def key_lines(text: str) -> dict[tuple[str, ...], int]:
 
     >>> key_lines('a = 1\n[b]\nc = [\n 1,\n]\nd = 2')
     {('a',): 1, ('b',): 2, ('b', 'c'): 3, ('b', 'd'): 6}
+    >>> key_lines('[[q]]\na = 1\n[[q]]\na = 2')[("q", "1", "a")]
+    4
     """
     scanner = _Scanner()
     for number, line in enumerate(text.split("\n"), start=1):

@@ -1,10 +1,16 @@
 """From what a person wants and what the machine has to the command that starts vLLM; pure."""
 
+import json
+from collections.abc import Iterator
+
 from appliance.core.config import Config
 from appliance.core.facts import Facts
+from appliance.core.kind import UnfitError
 from appliance.core.policy import Policy
-from appliance.core.recipe import Question, Recipe
+from appliance.core.problem import RefusedError
+from appliance.core.recipe import Folder, NeededFile, Question, Recipe, Rule
 from appliance.core.record import record
+from appliance.core.resolution import Resolution, engine_folder, model_folder, served_model_names
 from appliance.core.setting import Setting, Variable, arguments_of
 
 UNSET = (
@@ -43,8 +49,9 @@ class Plan:
 
     argv: tuple[str, ...]
     env: tuple[Variable, ...]
-    """Variables to set; where a name repeats, the last counts."""
+    """Variables to set, each name once."""
     unset: tuple[str, ...]
+    """Variables that must not be inherited; a * at the end stands for the rest of a name."""
     prefix: tuple[str, ...]
     """Command words before argv, such as numactl's; empty when none are needed."""
     settings: tuple[Setting, ...]
@@ -55,6 +62,12 @@ class Plan:
     questions: tuple[Question, ...]
     log_file: str | None
     policy: Policy
+    folders: tuple[Folder, ...] = ()
+    """Made before the launch."""
+    files: tuple[tuple[str, NeededFile], ...] = ()
+    """Files that the engine reads beside the weights: where each lies, and why it is needed."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of these values together."""
 
     @property
     def base_url(self) -> str:
@@ -62,42 +75,46 @@ class Plan:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104  # a look-up, not a bind
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
-
-def model_folder(config: Config, recipe: Recipe, share: str) -> str | None:
-    """Return the folder of the checkpoint; None when neither file nor recipe names one."""
-    if config.model.source:
-        return config.model.source
-    return f"{share}/{recipe.model.source}" if recipe.model.source else None
-
-
-def served_model_name(config: Config, recipe: Recipe) -> str:
-    """Return the name that clients ask for."""
-    return config.model.served_model_name or recipe.model.served_model_name or recipe.id
+    @property
+    def api_key(self) -> str | None:
+        """The key that the engine asks for, where its command line has one."""
+        for argument, following in zip(self.argv, (*self.argv[1:], ""), strict=True):
+            if argument == "--api-key":
+                return following
+            if argument.startswith("--api-key="):
+                return argument.partition("=")[2]
+        return None
 
 
 def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
-    """Return the launch. The facts must hold an engine and a checkpoint: the checks see to it."""
-    if facts.engine is None or facts.checkpoint is None:
-        raise ValueError("a plan needs an engine and a checkpoint")
-    name = served_model_name(config, recipe)
-    settings = merged_settings(recipe.vllm, config.vllm)
-    folder = facts.engine.folder
-    argv = (
-        *(f"{folder}/bin/python", f"{folder}/bin/vllm", "serve", facts.checkpoint.folder),
-        *("--host", config.api.host, "--port", str(config.api.port), "--served-model-name", name),
-        *(argument for setting in settings for argument in arguments_of(setting)),
-        *config.engine.extra_args,
-    )
-    path = ("PATH", f"{folder}/bin:{SYSTEM_PATH}")
-    defaults = tuple(Variable(name=name, value=value, origin="vllm-serve") for name, value in (*DEFAULT_ENV, path))
+    """Return the launch. Raises RefusedError with everything that makes it impossible.
+
+    Without an engine in the facts the plan names the place where it should be.
+    """
+    resolution = Resolution(config, recipe, facts)
+    settings, own = tuple(resolution.settings()), tuple(resolution.variables())
+    model = model_folder(config, recipe)
+    if model is None:
+        hint = 'set [model] source = "/path/of/the/checkpoint"'
+        resolution.refuse(
+            config.file, "[model] source", f"recipe {recipe.id} serves any checkpoint, none is named", hint
+        )
+    notes = tuple(_broken_rules(resolution, recipe))
+    files = tuple(_needed_files(resolution, recipe, facts))
+    notes += tuple(_wrong_values(resolution, recipe, facts))
+    _require_overlays(resolution, recipe, facts)
+    _refuse_repeated(resolution, config, recipe, settings)
+    if resolution.problems or model is None:
+        raise RefusedError(resolution.problems)
+    folder = engine_folder(config, facts)
     return Plan(
-        argv=argv,
-        env=(*defaults, *recipe.env, *config.env),
-        unset=UNSET,
+        argv=(*_argv(config, recipe, folder, model, settings), *config.engine.extra_args),
+        env=_environment(folder, own),
+        unset=(*UNSET, *recipe.unset),
         prefix=(),
         settings=settings,
-        model_folder=facts.checkpoint.folder,
-        served_model_name=name,
+        model_folder=model,
+        served_model_name=served_model_names(config, recipe)[0],
         host=config.api.host,
         port=config.api.port,
         questions=recipe.questions,
@@ -105,11 +122,130 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
         policy=Policy(
             loading=config.patience.loading, stopping=config.patience.stopping, rollback=config.reload.rollback
         ),
+        folders=tuple(_folders(resolution, recipe)),
+        files=files,
+        notes=notes,
     )
 
 
-def merged_settings(recipe: tuple[Setting, ...], user: tuple[Setting, ...]) -> tuple[Setting, ...]:
-    """Return the recipe's flags in their order, each replaced by the user's, then the user's own."""
-    chosen = {setting.name: setting for setting in recipe}
-    chosen.update({setting.name: setting for setting in user})
+def looked_for(config: Config, recipe: Recipe) -> tuple[str, ...]:
+    """Return the files that a plan asks for, as far as they follow from the configuration alone."""
+    resolution = Resolution(config, recipe, None)
+    templates = (needed.path for needed, when in recipe.files if resolution.applies(when))
+    paths = (resolution.filled(template) for template in templates)
+    return tuple(path for path in paths if path is not None)
+
+
+def _argv(config: Config, recipe: Recipe, folder: str, model: str, settings: tuple[Setting, ...]) -> tuple[str, ...]:
+    """Return the command line; what a recipe does not place comes first."""
+    placed = {setting.name for setting in settings}
+    own = (
+        ("host", (config.api.host,)),
+        ("port", (str(config.api.port),)),
+        ("served_model_name", served_model_names(config, recipe)),
+    )
+    first = tuple(Setting(name=name, value=value, origin="") for name, value in own if name not in placed)
+    flags = tuple(argument for setting in (*first, *settings) for argument in arguments_of(setting))
+    return (f"{folder}/bin/python", f"{folder}/bin/vllm", "serve", model, *flags)
+
+
+def _environment(folder: str, own: tuple[Variable, ...]) -> tuple[Variable, ...]:
+    """Return the defaults with everything else on top, each name once."""
+    path = ("PATH", f"{folder}/bin:{SYSTEM_PATH}")
+    chosen = {name: Variable(name=name, value=value, origin="vllm-serve") for name, value in (*DEFAULT_ENV, path)}
+    chosen.update({variable.name: variable for variable in own})
     return tuple(chosen.values())
+
+
+def _broken_rules(resolution: Resolution, recipe: Recipe) -> Iterator[str]:
+    for rule in recipe.rules:
+        if what := _verdict(resolution, recipe, rule):
+            yield what
+
+
+def _verdict(resolution: Resolution, recipe: Recipe, rule: Rule) -> str | None:
+    """Ask one rule; refuse what it refuses, return what it only notes."""
+    call = {"formula": rule.formula, "of": list(rule.of)}
+    try:
+        what = resolution.filled(call)
+    except UnfitError as error:
+        resolution.blame_rule(recipe, call, str(error))
+        return None
+    if what and rule.refuse:
+        resolution.blame_rule(recipe, call, what)
+        return None
+    return str(what) if what else None
+
+
+def _needed_files(resolution: Resolution, recipe: Recipe, facts: Facts) -> Iterator[tuple[str, NeededFile]]:
+    for needed, when in recipe.files:
+        if not resolution.applies(when):
+            continue
+        path = resolution.filled(needed.path)
+        if path is None:
+            continue
+        if needed.before_plan and facts.has_file(path) is False:
+            resolution.blame_rule(recipe, needed.path, f"there is no {path}: {needed.doc}", needed.remedy)
+        yield path, needed
+
+
+def _wrong_values(resolution: Resolution, recipe: Recipe, facts: Facts) -> Iterator[str]:
+    """Hold the checkpoint's config.json against what the recipe needs of it."""
+    folder = model_folder(config=resolution.config, recipe=recipe)
+    checkpoint = facts.about(folder)
+    for needed in recipe.values:
+        if checkpoint is None or checkpoint.config is None:
+            yield f"{needed.config_key} of {folder}/config.json could not be looked at; it must be {needed.value}"
+            continue
+        found = _at(json.loads(checkpoint.config), needed.config_key)
+        if found != needed.value:
+            what = f"{folder}/config.json: {needed.config_key} is {found or 'absent'}, this recipe needs {needed.value}"
+            resolution.refuse(resolution.config.origin("[model] source"), "[model] source", what, needed.remedy)
+
+
+def _at(table: object, key: str) -> object:
+    for part in key.split("."):
+        table = table.get(part) if isinstance(table, dict) else None
+    return table
+
+
+def overlays_of(recipe: Recipe, facts: Facts) -> tuple[str, ...]:
+    """Return the overlays that the engine has, by the files that only they bring."""
+    found = [file.path for file in facts.files if file.exists]
+    return tuple(
+        overlay.name
+        for overlay in recipe.overlays
+        if any(name.endswith(f"/{overlay.file}") and "-packages/" in name for name in found)
+    )
+
+
+def _require_overlays(resolution: Resolution, recipe: Recipe, facts: Facts) -> None:
+    """Refuse stock kernels where the recipe was measured with patched ones, unless the file wants them."""
+    if not recipe.overlays or resolution.value("allow_stock") or not facts.searched:
+        return
+    if not overlays_of(recipe, facts) and resolution.value("VLLM_GLM_SP_TP") is None:
+        names = ", ".join(overlay.name for overlay in recipe.overlays)
+        what = f"the engine has none of the overlays {names}: stock kernels decode at about half the speed"
+        hint = "use the engine that has them, or set [knobs] allow_stock = true"
+        resolution.refuse(resolution.config.file, "[knobs] allow_stock", what, hint)
+
+
+def _refuse_repeated(resolution: Resolution, config: Config, recipe: Recipe, settings: tuple[Setting, ...]) -> None:
+    """Refuse in extra_args what would silently replace a value that others depend on."""
+    names = {setting.name for setting in settings} & set(recipe.engine.exclusive)
+    for argument in config.engine.extra_args:
+        if not argument.startswith("--"):
+            continue
+        flag = argument[2:].replace("-", "_").partition("=")[0].partition(".")[0]
+        for name in sorted(names):
+            if flag == name or (len(flag) >= 8 and name.startswith(flag)):
+                key = "[engine] extra_args"
+                what = f"gives --{name.replace('_', '-')} again, and vLLM keeps only the last"
+                resolution.refuse(config.origin(key), key, what, "set its keys in [knobs] or [vllm]")
+
+
+def _folders(resolution: Resolution, recipe: Recipe) -> Iterator[Folder]:
+    for folder in recipe.folders:
+        path = resolution.filled(folder.path)
+        if path is not None:
+            yield Folder(path=path, fresh=folder.fresh)

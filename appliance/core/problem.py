@@ -16,11 +16,25 @@ class Problem:
     """The key as a person would name it, `[api] port`; empty where the file as a whole is meant."""
     what: str
     hint: str = ""
+    transient: bool = False
+    """True when waiting can help: a cable, an address or a driver that is still to come."""
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         text = ": ".join(part for part in (place, self.key, self.what) if part)
         return f"{text}; {self.hint}" if self.hint else text
+
+
+def place_of(origin: str) -> tuple[str, int | None]:
+    """Return file and line of an origin; the line is None where it names none.
+
+    >>> place_of("/etc/a:b.toml:12"), place_of("derived")
+    (('/etc/a:b.toml', 12), ('derived', None))
+    """
+    file, _, line = origin.rpartition(":")
+    if file and line.isascii() and line.isdigit() and len(line) < 10:
+        return file, int(line)
+    return origin, None
 
 
 class RefusedError(Exception):

@@ -47,9 +47,23 @@ def setting_value(found: object) -> Scalar | tuple[Scalar, ...] | Json:
     return _scalar(found)
 
 
+def knob_value(found: object) -> Scalar | tuple[Scalar, ...] | Json:
+    """Read the value of a knob: any that JSON can hold; text may begin with a dash. Raises UnfitError."""
+    if isinstance(found, (dict, list)):
+        return Json(text=_json(found))
+    return found if isinstance(found, str) and "\0" not in found else _scalar(found)
+
+
+def plain(value: Scalar | tuple[Scalar, ...] | Json) -> Any:
+    """Return a value as JSON has it: a scalar, a list or a table."""
+    if isinstance(value, Json):
+        return json.loads(value.text)
+    return list(value) if isinstance(value, tuple) else value
+
+
 def _json(found: object) -> str:
     try:
-        return json.dumps(found, allow_nan=False, ensure_ascii=False)
+        return json.dumps(found, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         raise UnfitError(f"found {shown(found)}, which JSON can't hold") from None
 

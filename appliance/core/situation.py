@@ -2,6 +2,7 @@
 
 from appliance.core.config import Config
 from appliance.core.facts import Facts
+from appliance.core.plan import Plan
 from appliance.core.recipe import Recipe
 from appliance.core.record import record
 
@@ -13,3 +14,4 @@ class Situation:
     config: Config
     recipe: Recipe
     facts: Facts
+    plan: Plan | None = None

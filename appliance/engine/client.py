@@ -15,9 +15,10 @@ TROUBLE = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 class EngineClient:
     """Talks to one engine; proxies of the environment are not used."""
 
-    def __init__(self, base_url: str, model: str) -> None:
+    def __init__(self, base_url: str, model: str, api_key: str | None = None) -> None:
         self._base_url = base_url
         self._model = model
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def healthy(self) -> bool:
         """Tell whether /health says 200; an engine that does not listen yet is not."""
@@ -46,7 +47,7 @@ class EngineClient:
             raise ReplyError(f"no reply: {type(error).__name__} {error}".rstrip()) from None
 
     def _session(self, seconds: float) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=seconds))
+        return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=seconds), headers=self._headers)
 
 
 def _answer(status: int, text: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from appliance.core.manifest import Manifest
 from appliance.core.record import record
 from appliance.core.unit import shown_bytes
 from appliance.engine.installation import finish, installed, use
+from appliance.engine.optionlist import write_list
 from appliance.engine.pip import pip_command, progress_of_pip, why_failed
 
 LOCKS = Path(__file__).parent / "lock"
@@ -117,6 +118,7 @@ def _made(engines: Path, recipe: Recipe, say: Say) -> Manifest:
     _name_vllm(folder, recipe)
     say("trying the engine: importing vllm and torch")
     manifest = _tried(folder, recipe)
+    _list_options(folder, say)
     os.sync()  # an engine that is declared complete is so after a loss of power too
     return manifest
 
@@ -214,3 +216,12 @@ def _tried(folder: Path, recipe: Recipe) -> Manifest:
         raise InstallError(f"the installed vLLM computes on {platform or 'nothing'}, {recipe.device} was wanted")
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return Manifest(id=recipe.id, vllm=vllm, torch=torch, device=recipe.device, python=python, lock=recipe.digest)
+
+
+def _list_options(folder: Path, say: Say) -> None:
+    """Keep the list of what this vLLM takes; an engine that does not tell works all the same."""
+    say("asking vLLM for its options")
+    try:
+        write_list(folder)
+    except (OSError, ValueError) as error:
+        say(f"{error}; the list that is shipped counts")

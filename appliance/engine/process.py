@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,7 +29,7 @@ def become_subreaper() -> None:
 
 def environment_of(plan: Plan, own: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the engine's environment: ours, less what it must not see, and what the plan sets."""
-    environment = {name: value for name, value in own if name not in plan.unset}
+    environment = {name: value for name, value in own if not any(fnmatchcase(name, unset) for unset in plan.unset)}
     environment.update({variable.name: variable.value for variable in plan.env})
     return environment
 

@@ -6,66 +6,95 @@ from pathlib import Path
 from typing import Any
 
 from appliance.core.facts import CheckpointFacts, WeightFile
+from appliance.host.source import LARGEST, AbsentError, files_of, plain, table_of
 
-WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
+WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "tiktoken.model")
 LARGEST_HEADER = 100_000_000
 """Bytes; the limit that the safetensors library itself sets."""
 
+LARGEST_INDEX = 2**26
+"""Bytes; the largest checkpoints name hundreds of thousands of tensors in their index."""
 
-def checkpoint_facts(folder: Path) -> CheckpointFacts:
+LARGEST_CONFIG = 2**18
+"""Characters of config.json as one line; real ones have a few thousand, some hundred thousand with a list of layers."""
+
+
+def checkpoint_facts(root: Path, folder: str) -> CheckpointFacts:
     """Return what a folder holds. Raises LookupError with the reason when it can't be read."""
     try:
-        names = {entry.name for entry in folder.iterdir() if entry.is_file()}
-    except FileNotFoundError:
-        raise LookupError(f"there is no folder {folder}") from None
-    except OSError as error:
-        raise LookupError(f"can't read the folder {folder}: {error.strerror}") from None
-    config = _json(folder / "config.json")
-    architectures = config.get("architectures")
-    positions = _table(config.get("text_config", config)).get("max_position_embeddings")
-    weights = [file for pattern in WEIGHTS for file in sorted(folder.glob(pattern)) if file.is_file()]
+        files = files_of(root, folder)
+    except AbsentError:
+        raise AbsentError(f"there is no folder {folder}") from None
+    except LookupError as error:
+        raise LookupError(f"the folder {error}") from None
+    config = _table(root, f"{folder}/config.json")
+    try:
+        line = config_line(root, folder)
+    except LookupError:
+        line = None
     return CheckpointFacts(
-        folder=str(folder),
-        architecture=str(architectures[0]) if isinstance(architectures, list) and architectures else None,
-        max_position_embeddings=positions if isinstance(positions, int) else None,
-        weights=tuple(weight_file(file) for file in weights),
-        missing=_missing(folder, names),
+        folder=folder,
+        architecture=_architecture(config),
+        max_position_embeddings=_positions(config),
+        weights=tuple(weight_file(files[name], name) for ending in WEIGHTS for name in files if name.endswith(ending)),
+        missing=_missing(root, folder, set(files)),
+        config=line,
     )
 
 
-def _missing(folder: Path, names: set[str]) -> tuple[str, ...]:
+def config_line(root: Path, folder: str) -> str:
+    """Return a checkpoint's config.json as one line of JSON. Raises LookupError with the reason."""
+    file = f"{folder}/config.json"
+    table = table_of(root, file)
+    try:
+        line = json.dumps(table, separators=(",", ":"))
+    except RecursionError:
+        raise LookupError(f"{file} is nested too deeply") from None
+    if len(line) > LARGEST_CONFIG:
+        raise LookupError(f"{file} is {len(line)} bytes long as one line, more than {LARGEST_CONFIG}")
+    return line
+
+
+def _table(root: Path, file: str, largest: int = LARGEST) -> dict[str, Any]:
+    try:
+        return table_of(root, file, largest)
+    except LookupError:
+        return {}
+
+
+def _architecture(config: dict[str, Any]) -> str | None:
+    found = config.get("architectures")
+    return plain(found[0]) if isinstance(found, list) and found and isinstance(found[0], str) else None
+
+
+def _positions(config: dict[str, Any]) -> int | None:
+    inner = config.get("text_config", config)
+    found = inner.get("max_position_embeddings") if isinstance(inner, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _missing(root: Path, folder: str, names: set[str]) -> tuple[str, ...]:
     missing = [] if "config.json" in names else ["config.json"]
     if not names & set(TOKENIZERS):
         missing.append("a tokenizer (tokenizer.json or the like)")
-    shards = {str(name) for name in _table(_json(folder / "model.safetensors.index.json").get("weight_map")).values()}
+    index = _table(root, f"{folder}/model.safetensors.index.json", LARGEST_INDEX).get("weight_map")
+    shards = {plain(str(name)) for name in index.values()} if isinstance(index, dict) else set()
     missing += sorted(shards - names)
-    if not any(Path(name).match(pattern) for name in names for pattern in WEIGHTS):
+    if not any(name.endswith(WEIGHTS) for name in names):
         missing.append("weights (*.safetensors)")
     return tuple(missing)
 
 
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        return _table(json.loads(file.read_text()))
-    except (OSError, ValueError, RecursionError):
-        return {}
-
-
-def _table(found: object) -> dict[str, Any]:
-    return found if isinstance(found, dict) else {}
-
-
-def weight_file(file: Path) -> WeightFile:
+def weight_file(file: Path, name: str) -> WeightFile:
     """Return a file of weights, with the fault of its header if it has one."""
-    size = file.stat().st_size
-    fault = None
-    if file.suffix == ".safetensors":
-        try:
-            fault = header_fault(file, size)
-        except OSError as error:
-            fault = f"can't be read: {error.strerror}"
-    return WeightFile(name=file.name, bytes=size, fault=fault)
+    size, fault = 0, None
+    try:
+        size = file.stat().st_size
+        fault = header_fault(file, size) if name.endswith(".safetensors") else None
+    except OSError as error:
+        fault = f"can't be read: {error.strerror}"
+    return WeightFile(name=plain(name), bytes=size, fault=fault)
 
 
 def header_fault(file: Path, size: int) -> str | None:

@@ -30,6 +30,8 @@ def _short(text: str) -> str:
 
 
 def judged(question: Question, answer: str, finish_reason: str) -> Verdict:
-    """Judge an answer: the whole text must be the known one, and the model must have ended it itself."""
-    right = answer.strip() == question.answer and finish_reason == "stop"
+    """Judge an answer: the whole text must be the known one, or hold it, and the model must have ended it itself."""
+    said, known = answer.strip(), question.answer
+    right = known.casefold() in said.casefold() if question.within else said == known
+    right = right and finish_reason == "stop"
     return Verdict(question=question, answer=answer, fault="", right=right)

@@ -20,6 +20,7 @@ from appliance.core.phase import ExitStatus
 from appliance.core.plan import Plan
 from appliance.core.progress import cause_of, progress_of
 from appliance.engine.client import EngineClient
+from appliance.engine.folder import make_folders
 from appliance.engine.journal import write_logging_config
 from appliance.engine.leftover import names_in, remove_leftovers
 from appliance.engine.line import Line
@@ -52,13 +53,19 @@ class EngineRun:
         self._process: EngineProcess | None = None
         self._dismissed = False
         self._answered = False
-        self._client = EngineClient(plan.base_url, plan.served_model_name)
+        self._client = EngineClient(plan.base_url, plan.served_model_name, plan.api_key)
         self._output = EngineOutput(journal_answers(), plan.log_file)
         self._spoke = 0.0
 
     async def live(self, spare: set[int]) -> None:
         """Run the engine from its start until its last process is gone, and tell so."""
         before = names_in(ROOT)
+        try:
+            make_folders(self._plan.folders)
+        except OSError as error:
+            why = f"the folder {error.filename} can't be made: {error.strerror}"
+            self._put(EngineLeft(launch=self._launch, status=ExitStatus.CONFIGURATION, why=why))
+            return
         try:
             self._process = await EngineProcess.launch(self._plan, self._environment(), spare)
         except OSError as error:

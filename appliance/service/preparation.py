@@ -7,17 +7,21 @@ from pathlib import Path
 
 from appliance.core import checks
 from appliance.core.codec import json_of, record_of
-from appliance.core.config import Config, config_of
+from appliance.core.config import Config
 from appliance.core.event import Event, Prepared, Refused
 from appliance.core.facts import Facts
 from appliance.core.finding import Finding
 from appliance.core.inquiry import inquiry_of
+from appliance.core.option import OptionList
 from appliance.core.phase import ExitStatus
 from appliance.core.plan import Plan, build
-from appliance.core.problem import Problem, RefusedError
+from appliance.core.problem import RefusedError
 from appliance.core.recipe import Recipe
 from appliance.core.record import record
 from appliance.core.situation import Situation
+from appliance.core.suitability import foreign, spelled_out, unfit
+from appliance.engine.optionlist import options_of
+from appliance.service.configfile import read_config
 from appliance.service.journal import ERROR, NOTICE, say
 from appliance.service.share import SHARE, chosen_recipe
 
@@ -34,32 +38,39 @@ FACTS_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(
 class Prospect:
     """What the checks made of an attempt."""
 
-    plan: Plan | None
-    """None when an error stands against it."""
+    plan: Plan
     findings: tuple[Finding, ...]
 
-
-def read_config(file: Path) -> Config:
-    """Read a vllm-serve.toml. Raises RefusedError with every problem, also when it can't be read at all."""
-    try:
-        return config_of(file.read_bytes().decode("utf-8-sig"), str(file))
-    except UnicodeDecodeError as error:
-        what = f"byte {error.start} is not UTF-8"
-        raise RefusedError([Problem(file=str(file), line=None, key="", what=what)]) from None
-    except OSError as error:
-        what = f"can't be read: {error.strerror}"
-        raise RefusedError([Problem(file=str(file), line=None, key="", what=what)]) from None
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What stands against starting it."""
+        return checks.errors(self.findings)
 
 
 def prospect_of(config: Config, recipe: Recipe, facts: Facts) -> Prospect:
-    """Run the checks and build the plan."""
-    findings = checks.run(Situation(config=config, recipe=recipe, facts=facts))
-    return Prospect(plan=None if checks.errors(findings) else build(config, recipe, facts), findings=findings)
+    """Build the plan and run the checks. Raises RefusedError with everything that makes a plan impossible."""
+    options = options_for(facts)
+    problems = unfit(config, recipe, options)
+    try:
+        plan = build(spelled_out(config, options), recipe, facts)
+    except RefusedError as error:
+        raise RefusedError((*problems, *error.problems)) from None
+    problems += () if facts.engine is None else foreign(plan, config, recipe, options)
+    if problems:
+        raise RefusedError(problems)
+    return Prospect(plan=plan, findings=checks.run(Situation(config=config, recipe=recipe, facts=facts, plan=plan)))
+
+
+def options_for(facts: Facts) -> OptionList:
+    """Return what the engine takes: its own list where it has one, else the shipped one of its version."""
+    if facts.engine is None:
+        return options_of(None, None)
+    return facts.engine.options or options_of(None, facts.engine.vllm)
 
 
 async def gathered(config: Config, recipe: Recipe, held: int | None, spare: set[int]) -> Facts:
     """Have a process of its own look at the machine. Raises TimeoutError and ValueError."""
-    inquiry = json_of(inquiry_of(config, recipe, str(SHARE), held))
+    inquiry = json_of(inquiry_of(config, recipe, held))
     command = (sys.executable, "-P", "-s", "-m", "appliance.cli.main", "facts", "--json", "--inquiry", inquiry)
     process = await asyncio.create_subprocess_exec(
         *command, cwd=SHARE, env=FACTS_ENVIRONMENT, stdout=asyncio.subprocess.PIPE
@@ -96,15 +107,21 @@ async def prepare(file: Path, attempt: int, held: int | None, spare: set[int]) -
     except (ValueError, OSError) as error:
         why = f"looking at the machine went wrong, see the lines before: {error}"
         return Refused(attempt=attempt, status=ExitStatus.TRY_LATER, why=why)
-    return _told(attempt, prospect_of(config, recipe, facts))
+    try:
+        prospect = prospect_of(config, recipe, facts)
+    except RefusedError as error:
+        waiting_helps = all(problem.transient for problem in error.problems)
+        status = ExitStatus.TRY_LATER if waiting_helps else ExitStatus.CONFIGURATION
+        return Refused(attempt=attempt, status=status, why=str(error))
+    return _told(attempt, prospect)
 
 
 def _told(attempt: int, prospect: Prospect) -> Event:
-    errors = checks.errors(prospect.findings)
+    errors = prospect.errors
     for finding in prospect.findings:
         if finding not in errors:
             say(f"{finding.severity}: {finding}", NOTICE)
-    if prospect.plan is not None:
+    if not errors:
         return Prepared(attempt=attempt, plan=prospect.plan)
     for finding in errors[1:]:
         say(f"error: {finding}", ERROR)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import appliance
 from appliance.core.config import Config
-from appliance.core.problem import Problem, RefusedError, did_you_mean
+from appliance.core.problem import Problem, RefusedError, did_you_mean, place_of
 from appliance.core.recipe import Recipe, recipe_of
 
 PACKAGE = Path(appliance.__file__).parent
@@ -13,23 +13,45 @@ SHARE = PACKAGE.parent
 """/usr/share/vllm-serve, or a source tree."""
 
 
-def recipe_files() -> dict[str, Path]:
+OWN_RECIPES = Path("/etc/vllm-serve/recipes")
+"""Where a person's recipes lie; one with the id of the package's takes its place."""
+
+
+def recipe_files(own: Path = OWN_RECIPES) -> dict[str, Path]:
     """Return the recipes by id, which is the path below recipes/ without its ending."""
-    folder = PACKAGE / "recipes"
-    return {str(file.relative_to(folder).with_suffix("")): file for file in sorted(folder.rglob("*.toml"))}
+    files = {}
+    for folder in (PACKAGE / "recipes", own):
+        files.update({str(file.relative_to(folder).with_suffix("")): file for file in sorted(folder.rglob("*.toml"))})
+    return files
 
 
-def chosen_recipe(config: Config) -> Recipe:
+def recipe_at(file: Path, share: str = str(SHARE)) -> Recipe:
+    """Read one recipe. Raises RefusedError with every problem, also when it can't be read at all."""
+    return recipe_of(text_at(file), str(file), share)
+
+
+def text_at(file: Path) -> str:
+    """Read a file that a person wrote. Raises RefusedError when it can't be read."""
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        what = f"byte {error.start} is not UTF-8"
+    except OSError as error:
+        what = f"can't be read: {error.strerror}"
+    raise RefusedError([Problem(file=str(file), line=None, key="", what=what)])
+
+
+def chosen_recipe(config: Config, share: str = str(SHARE)) -> Recipe:
     """Return the recipe that a configuration names. Raises RefusedError when there is none of that name."""
     files = recipe_files()
     if config.recipe not in files:
-        file, _, line = config.recipe_origin.rpartition(":")
+        file, line = place_of(config.recipe_origin)
         problem = Problem(
-            file=file if line.isdigit() else config.recipe_origin,
-            line=int(line) if line.isdigit() else None,
+            file=file,
+            line=line,
             key="recipe",
             what=f'there is no recipe "{config.recipe}"',
             hint=did_you_mean(config.recipe, files),
         )
         raise RefusedError([problem])
-    return recipe_of(files[config.recipe].read_text(), str(files[config.recipe]))
+    return recipe_at(files[config.recipe], share)

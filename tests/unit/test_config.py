@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.config import RESERVED_FLAGS, config_of
+from appliance.core.config import config_of
+from appliance.core.opentable import LAST_RESORT, RESERVED_FLAGS
 from appliance.core.problem import RefusedError
 from appliance.core.setting import Json, arguments_of
 
@@ -26,13 +27,18 @@ def read_or_refused(text: str) -> bool:
 def test_a_recipe_is_all_that_a_configuration_needs() -> None:
     config = config_of('recipe = "demo"', "x.toml")
     assert (config.recipe, config.api.host, config.api.port) == ("demo", "127.0.0.1", 8000)
-    assert problems_of("") == ["x.toml: recipe: missing"]
+    assert (config.recipe_origin, config.files, config.origin("[api] port")) == ("x.toml:1", ("x.toml",), "x.toml")
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# only words\n", "[api]\n[vllm]\n", "\r\n\r\n"])
+def test_an_empty_file_means_the_defaults(text: str) -> None:
+    config = config_of(text, "x.toml")
+    assert (config.recipe, config.recipe_origin, config.origins) == ("generic", "x.toml", ())
 
 
 def test_every_problem_is_told_at_once_with_its_line() -> None:
     text = 'recpie = "demo"\n\n[api]\nport = true\nhots = "x"\n[model]\nsource = "relative"\n'
     assert problems_of(text) == [
-        "x.toml: recipe: missing",
         "x.toml:1: recpie: unknown key; did you mean recipe?",
         "x.toml:4: [api] port: found true, wants a port number",
         "x.toml:5: [api] hots: unknown key; did you mean host?",
@@ -98,9 +104,20 @@ def test_nothing_can_point_the_self_test_at_another_server(flag: str) -> None:
     start = "recipe = 'demo'\n"
     assert problems_of(f"{start}[vllm]\n{flag} = 'x'")
     assert problems_of(f"{start}[vllm]\n{flag[:-1]} = 'x'")
-    assert problems_of(f"{start}[engine]\nextra_args = ['--{dashed}', 'x']")
-    assert problems_of(f"{start}[engine]\nextra_args = ['--{dashed}=x']")
-    assert problems_of(f"{start}[engine]\nextra_args = ['--{dashed[:-1]}', 'x']"), "argparse takes abbreviations"
+    if flag not in LAST_RESORT:
+        assert problems_of(f"{start}[engine]\nextra_args = ['--{dashed}', 'x']")
+        assert problems_of(f"{start}[engine]\nextra_args = ['--{dashed}=x']")
+        assert problems_of(f"{start}[engine]\nextra_args = ['--{dashed[:-1]}', 'x']"), "argparse takes abbreviations"
+
+
+def test_an_api_key_is_taken_where_the_earlier_scripts_took_it() -> None:
+    assert config_of("[engine]\nextra_args = ['--api-key', 'x']", "x.toml").engine.extra_args == ("--api-key", "x")
+
+
+def test_a_refused_argument_is_told_without_its_value() -> None:
+    (problem,) = problems_of("[engine]\nextra_args = ['--hf-token=abc123']")
+    assert "--hf-token: vllm-serve sets" in problem
+    assert "abc123" not in problem
 
 
 def test_dots_outside_of_keys_do_no_harm() -> None:
@@ -122,7 +139,7 @@ def test_flags_of_every_shape_become_arguments() -> None:
         ("--enforce-eager",),
         ("--no-enable-prefix-caching",),
         ("--lora-modules", "a=b", "c=d"),
-        ("--speculative-config", '{"method": "mtp", "num_speculative_tokens": 2}'),
+        ("--speculative-config", '{"method":"mtp","num_speculative_tokens":2}'),
     ]
     assert isinstance(config.vllm[4].value, Json)
     assert config.vllm[1].origin == "x.toml:4"

@@ -18,10 +18,11 @@ RECIPE = recipe_of(
     '[env]\nA = 1\n[[question]]\nask = "q"\nanswer = "a"\n',
     "r.toml",
 )
+MODEL = "/usr/share/vllm-serve/demo/model"
 FACTS = Facts(
     engine=EngineFacts(id="e", folder="/e", vllm="0.32.0+cpu", torch="2.13.0+cpu", device="cpu"),
     checkpoint=CheckpointFacts(
-        folder="/share/demo/model",
+        folder=MODEL,
         architecture="Qwen3ForCausalLM",
         max_position_embeddings=1024,
         weights=(WeightFile(name="model.safetensors", bytes=1_300_000, fault=None),),
@@ -47,7 +48,7 @@ def findings(text: str = "", facts: Facts = FACTS) -> list[tuple[str, Severity, 
 def test_the_command_line_holds_recipe_user_and_extra_arguments_in_that_order() -> None:
     text = '[vllm]\nmax_model_len = 512\nseed = 7\n[engine]\nextra_args = ["--max-num-seqs", "4"]\n'
     plan = build(config(text), RECIPE, FACTS)
-    start = "/e/bin/python /e/bin/vllm serve /share/demo/model --host 127.0.0.1 --port 8000 --served-model-name r"
+    start = f"/e/bin/python /e/bin/vllm serve {MODEL} --host 127.0.0.1 --port 8000 --served-model-name r"
     assert " ".join(plan.argv) == f"{start} --max-model-len 512 --enforce-eager --seed 7 --max-num-seqs 4"
     origins = {setting.name: setting.origin for setting in plan.settings}
     assert origins == {"max_model_len": "x.toml:3", "enforce_eager": "r.toml:7", "seed": "x.toml:4"}
@@ -115,6 +116,6 @@ def test_little_memory_is_a_warning() -> None:
 
 
 def test_the_running_engines_own_port_is_not_tried() -> None:
-    assert inquiry_of(config(), RECIPE, "/share", 8000).held
-    assert inquiry_of(config('[api]\nhost = "0.0.0.0"\n'), RECIPE, "/share", 8000).held
-    assert not inquiry_of(config("[api]\nport = 8001\n"), RECIPE, "/share", 8000).held
+    assert inquiry_of(config(), RECIPE, 8000).held
+    assert inquiry_of(config('[api]\nhost = "0.0.0.0"\n'), RECIPE, 8000).held
+    assert not inquiry_of(config("[api]\nport = 8001\n"), RECIPE, 8000).held

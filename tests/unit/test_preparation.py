@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from appliance.service.preparation import read_config
+from appliance.service.configfile import read_config
 
 
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:

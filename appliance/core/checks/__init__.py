@@ -13,8 +13,10 @@ CHECKS: tuple[Check, ...] = (
     checkpoint.checkpoint_named,
     checkpoint.files_present,
     checkpoint.weights_whole,
+    checkpoint.recipe_files,
     network.address_free,
     network.keyless_exposure,
+    network.key_in_command,
     memory.main_memory,
 )
 """Every check, in the order in which people read the findings."""

@@ -50,3 +50,15 @@ def weights_whole(situation: Situation) -> Iterator[Finding]:
                 summary=f"{weights.name} in {checkpoint.folder if checkpoint else ''}: {weights.fault}",
                 remedy="fetch this file again",
             )
+
+
+def recipe_files(situation: Situation) -> Iterator[Finding]:
+    """Every file that the engine reads beside the weights is there."""
+    for path, meaning in situation.plan.files if situation.plan else ():
+        if situation.facts.has_file(path) is False:
+            yield Finding(
+                id="checkpoint.recipe-files",
+                severity=Severity.ERROR,
+                summary=f"there is no {path}: {meaning.doc}",
+                remedy=meaning.remedy,
+            )

@@ -20,10 +20,20 @@ def address_free(situation: Situation) -> Iterator[Finding]:
         )
 
 
+def key_in_command(situation: Situation) -> Iterator[Finding]:
+    """A key in the command line is seen by every user of the machine."""
+    if situation.plan and situation.plan.api_key:
+        yield Finding(
+            id="network.key",
+            severity=Severity.WARNING,
+            summary="[engine] extra_args holds an API key, and every user of this machine sees it in the process list",
+        )
+
+
 def keyless_exposure(situation: Situation) -> Iterator[Finding]:
     """An API that asks no key stays on this machine, unless the file says otherwise."""
     api = situation.config.api
-    if ipaddress.ip_address(api.host).is_loopback:
+    if ipaddress.ip_address(api.host).is_loopback or (situation.plan and situation.plan.api_key):
         return
     if api.allow_unauthenticated:
         yield Finding(

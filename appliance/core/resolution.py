@@ -1,0 +1,297 @@
+"""The values of one launch by name: what a person says, else the last layout row that applies, else the recipe."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from appliance.core.config import Config
+from appliance.core.fabric import Cluster
+from appliance.core.facts import Facts
+from appliance.core.formula import FORMULAS
+from appliance.core.kind import NotYetError, UnfitError, shown
+from appliance.core.knob import fitted
+from appliance.core.problem import Problem, did_you_mean, place_of
+from appliance.core.recipe import BUILT_IN, Recipe, Row, Template
+from appliance.core.record import record
+from appliance.core.setting import Json, Setting, Variable, plain, setting_value
+from appliance.core.template import filled, formulas_in, names_in
+
+
+@record
+class _Entry:
+    """One value before its names are replaced."""
+
+    key: str
+    """As people write about it: `[knobs] scales`."""
+    raw: Any
+    origin: str
+    given: bool
+    """True when a person wrote it: it is then taken as it stands."""
+    setting: Setting | None = None
+
+
+class Resolution:
+    """Looks names up, each once; collects what is wrong on the way."""
+
+    def __init__(self, config: Config, recipe: Recipe, facts: Facts | None) -> None:
+        self.problems: list[Problem] = []
+        self.config = config
+        self._recipe = recipe
+        self._facts = facts
+        self._known: dict[str, Any] = {}
+        self._open: list[str] = []
+        self._entries: dict[str, _Entry] = {}
+        self._variables: dict[str, Variable] = {}
+        self._take_recipe()
+        self._take_person()
+        self.cluster = self._cluster()
+        self._take_rows()
+        self._refuse_unknown_knobs()
+
+    def _take_recipe(self) -> None:
+        recipe = self._recipe
+        for knob in recipe.knobs:
+            raw = None if knob.default is None else json.loads(knob.default)
+            self._entries[knob.name] = _Entry(key=f"[knobs] {knob.name}", raw=raw, origin=knob.origin, given=False)
+        self._replace("values", recipe.shared)
+        self._replace("vllm", recipe.vllm)
+        self._replace("env", recipe.env)
+
+    def _replace(self, section: str, templates: Iterable[Template]) -> None:
+        for template in templates:
+            entry = self._entries.get(template.name)
+            if not (entry and entry.given):
+                self._entries[template.name] = _Entry(
+                    key=f"[{section}] {template.name}", raw=template.raw, origin=template.origin, given=False
+                )
+
+    def _take_person(self) -> None:
+        config = self.config
+        knobs = {knob.name: knob for knob in self._recipe.knobs}
+        for choice in config.knobs:
+            key = f"[knobs] {choice.name}"
+            if choice.name in knobs:
+                try:
+                    raw = fitted(knobs[choice.name], plain(choice.value))
+                except UnfitError as error:
+                    self.refuse(choice.origin, key, str(error))
+                else:
+                    self._entries[choice.name] = _Entry(key=key, raw=raw, origin=choice.origin, given=True)
+        for setting in config.vllm:
+            self._entries[setting.name] = _Entry(
+                key=f"[vllm] {setting.name}",
+                raw=_read(setting),
+                origin=setting.origin,
+                given=True,
+                setting=setting,
+            )
+        for variable in config.env:
+            self._variables[variable.name] = variable
+            self._entries[variable.name] = _Entry(
+                key=f"[env] {variable.name}", raw=variable.value, origin=variable.origin, given=True
+            )
+
+    def _refuse_unknown_knobs(self) -> None:
+        names = [knob.name for knob in self._recipe.knobs]
+        for choice in self.config.knobs:
+            if choice.name not in names:
+                what = f"recipe {self._recipe.id} has no such knob"
+                self.refuse(choice.origin, f"[knobs] {choice.name}", what, did_you_mean(choice.name, names))
+
+    def _cluster(self) -> Cluster:
+        own, choice = self._recipe.cluster, self.config.cluster
+        nodes, layout = choice.nodes or own.nodes, choice.fabric_layout or "mesh"
+        if nodes not in own.allowed:
+            allowed = ", ".join(map(str, own.allowed))
+            key = "[cluster] nodes"
+            self.refuse(self.config.origin(key), key, f"recipe {self._recipe.id} is made for {allowed}, found {nodes}")
+        if layout == "ring" and nodes not in own.ring:
+            rings = ", ".join(map(str, own.ring)) or "none"
+            key = "[cluster] fabric_layout"
+            what = f"a ring of {nodes} machines is none that recipe {self._recipe.id} is made for: {rings}"
+            self.refuse(self.config.origin(key), key, what)
+        return Cluster(
+            nodes=nodes,
+            layout=layout,
+            host_address=choice.host_address,
+            head=choice.head,
+            role=choice.role,
+            subnets=choice.subnets,
+        )
+
+    def _take_rows(self) -> None:
+        for row in self._recipe.rows:
+            if self.applies(row.when):
+                self._take_row(row)
+
+    def _take_row(self, row: Row) -> None:
+        self._replace("knobs", row.knobs)
+        self._replace("vllm", row.vllm)
+        self._replace("env", row.env)
+
+    def applies(self, when: tuple[tuple[str, str], ...]) -> bool:
+        """Tell whether every name has the wanted value."""
+        return all(self._plainly(name) == json.loads(wanted) for name, wanted in when)
+
+    def _plainly(self, name: str) -> Any:
+        if name in ("nodes", "fabric_layout"):
+            return self.cluster.nodes if name == "nodes" else self.cluster.layout
+        entry = self._entries.get(name)
+        return entry.raw if entry else None
+
+    def refuse(self, origin: str, key: str, what: str, hint: str = "", *, transient: bool = False) -> None:
+        """Note a problem."""
+        file, line = place_of(origin)
+        problem = Problem(file=file, line=line, key=key, what=what, hint=hint, transient=transient)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def value(self, name: str) -> Any:
+        """Return a value; None when it is not set, or can't be told: then a problem was noted."""
+        if name not in self._known:
+            self._known[name] = self._found(name)
+        return self._known[name]
+
+    def _found(self, name: str) -> Any:
+        if name in BUILT_IN:
+            return self._built_in(name)
+        entry = self._entries.get(name)
+        if entry is None or entry.given:
+            return entry.raw if entry else None
+        if name in self._open:
+            self.refuse(entry.origin, entry.key, f"depends on itself: {' -> '.join((*self._open, name))}")
+            return None
+        self._open.append(name)
+        try:
+            return self.filled(entry.raw)
+        except UnfitError as error:
+            self._blame(entry, error)
+            return None
+        finally:
+            self._open.pop()
+
+    def filled(self, raw: Any) -> Any:
+        """Return a value of the recipe with its names replaced. Raises UnfitError."""
+        return filled(raw, self.value, FORMULAS)
+
+    def _blame(self, entry: _Entry, error: UnfitError) -> None:
+        """Place a problem at what a person wrote and it depends on, or else at the recipe."""
+        own = (self._entries[name] for name in sorted(names_in(entry.raw)) if name in self._entries)
+        guilty = next((other for other in own if other.given), entry)
+        note = "" if guilty is entry else f"{entry.key}: "
+        self.refuse(guilty.origin, guilty.key, f"{note}{error}", transient=isinstance(error, NotYetError))
+
+    def blame_rule(self, recipe: Recipe, raw: Any, what: str, hint: str = "") -> None:
+        """Place what a rule or a file of the recipe says at the person's value that it depends on, or at the file."""
+        own = (self._entries[name] for name in sorted(names_in(raw)) if name in self._entries)
+        given = next((entry for entry in own if entry.given), None)
+        if given:
+            self.refuse(given.origin, given.key, what, hint)
+        else:
+            self.refuse(self.config.recipe_origin, f"recipe {recipe.id}", what, hint)
+
+    def _built_in(self, name: str) -> Any:
+        config, recipe, engine = self.config, self._recipe, self._facts.engine if self._facts else None
+        match name:
+            case "model":
+                return model_folder(config, recipe)
+            case "served_model_names":
+                return list(served_model_names(config, recipe))
+            case "host" | "port":
+                return getattr(config.api, name)
+            case "cache":
+                return config.paths.cache
+            case "share":
+                return recipe.share
+            case "engine_tree":
+                return (engine.tree if engine else None) or f"{engine_folder(config, self._facts)}/vllm"
+            case "gpu_devices":
+                own = recipe.gpu.devices
+                return list(config.gpu.devices or map(str, own or ())) or None
+            case "nodes" | "fabric_layout":
+                return self._plainly(name)
+            case "head":
+                return self.cluster.head
+            case _:
+                return self._of_machine(name)
+
+    def _of_machine(self, name: str) -> Any:
+        facts = self._facts
+        if facts is None:
+            raise UnfitError("the machine was not looked at")
+        if name == "facts":
+            return facts
+        if name == "cluster":
+            return self.cluster
+        if name == "checkpoint":
+            return facts.about(model_folder(self.config, self._recipe))
+        return next((gpu.compute_capability for gpu in facts.gpus or ()), None)
+
+    def settings(self) -> Iterator[Setting]:
+        """Return the flags: the recipe's in their order, then those of rows, then the person's own."""
+        for name in self._names("vllm"):
+            entry = self._entries[name]
+            value = self.value(name)
+            if value is None:
+                continue
+            if entry.setting is not None:
+                yield entry.setting
+                continue
+            try:
+                yield Setting(name=name, value=setting_value(_listed(value)), origin=self._origin(entry))
+            except UnfitError as error:
+                self._blame(entry, error)
+
+    def variables(self) -> Iterator[Variable]:
+        """Return the variables in the same order."""
+        for name in self._names("env"):
+            entry = self._entries[name]
+            value = self.value(name)
+            if name in self._variables:
+                yield self._variables[name]
+            elif value is not None:
+                text = str(int(value)) if isinstance(value, bool) else str(value)
+                yield Variable(name=name, value=text, origin=self._origin(entry))
+
+    def _names(self, section: str) -> list[str]:
+        return [name for name, entry in self._entries.items() if entry.key.startswith(f"[{section}] ")]
+
+    def _origin(self, entry: _Entry) -> str:
+        formulas = " and ".join(sorted(formulas_in(entry.raw)))
+        names = ", ".join(sorted(names_in(entry.raw)))
+        return f"{entry.origin} ({formulas} of {names})" if formulas else entry.origin
+
+
+def _read(setting: Setting) -> Any:
+    """Return what a person's flag is for formulas; JSON texts are read."""
+    if isinstance(setting.value, Json):
+        return json.loads(setting.value.text)
+    return plain(setting.value)
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, (str, int, float, bool, list, dict)):
+        return value
+    raise UnfitError(f"found {shown(value)}, which no flag can hold")
+
+
+def model_folder(config: Config, recipe: Recipe) -> str | None:
+    """Return the folder of the checkpoint; None when neither file nor recipe names one."""
+    source = recipe.model.source
+    if config.model.source or source is None:
+        return config.model.source
+    return source if source.startswith("/") else f"{recipe.share}/{source}"
+
+
+def served_model_names(config: Config, recipe: Recipe) -> tuple[str, ...]:
+    """Return the names that clients ask for; the self-test uses the first."""
+    return config.model.served_model_name or (recipe.model.served_model_name or recipe.id,)
+
+
+def engine_folder(config: Config, facts: Facts | None) -> str:
+    """Return the folder of the engine: the one that was found, else where it should be."""
+    if facts is not None and facts.engine is not None:
+        return facts.engine.folder
+    return f"{config.paths.engines}/{config.engine.use or 'current'}"

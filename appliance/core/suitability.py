@@ -1,0 +1,47 @@
+"""Whether what a configuration and a recipe ask of vLLM is what the installed vLLM takes."""
+
+import dataclasses
+
+from appliance.core.config import Config
+from appliance.core.fit import Additions, Wanted, canonical, misfits
+from appliance.core.option import OptionList
+from appliance.core.plan import Plan
+from appliance.core.problem import Problem
+from appliance.core.recipe import Recipe
+from appliance.core.setting import Setting, Variable
+
+
+def unfit(config: Config, recipe: Recipe, options: OptionList) -> tuple[Problem, ...]:
+    """Return what a person asks of vLLM that it does not take; the recipe's own engine may take more."""
+    wanted = Wanted(
+        settings=config.vllm,
+        extra_args=config.engine.extra_args,
+        extra_args_origin=config.origin("[engine] extra_args"),
+        variables=config.env,
+    )
+    return misfits(wanted, options, Additions(flags=recipe.engine.flags, variables=recipe.engine.variables))
+
+
+def spelled_out(config: Config, options: OptionList) -> Config:
+    """Return a configuration with every flag by its full name: `tp` is `tensor_parallel_size`."""
+    settings = tuple(
+        dataclasses.replace(setting, name=canonical(setting.name, options) or setting.name) for setting in config.vllm
+    )
+    return dataclasses.replace(config, vllm=settings)
+
+
+def foreign(plan: Plan, config: Config, recipe: Recipe, options: OptionList) -> tuple[Problem, ...]:
+    """Return what the recipe gives the engine and the engine does not take: it is then another engine's."""
+    own: tuple[Setting | Variable, ...] = (*plan.settings, *plan.env)
+    chosen: tuple[Setting | Variable, ...] = (*config.vllm, *config.env)
+    given = {item.origin for item in chosen}
+    settings = tuple(item for item in own if isinstance(item, Setting) and item.origin not in given)
+    variables = tuple(item for item in own if isinstance(item, Variable) and item.origin not in given)
+    found = misfits(Wanted(settings=settings, variables=variables), options)
+    if not found:
+        return ()
+    needed = recipe.engine.name or "another version of vLLM"
+    names = ", ".join(sorted({problem.key for problem in found}))
+    what = f"the engine is vllm {options.vllm}, which does not take {names}"
+    hint = f"recipe {recipe.id} needs the engine {needed}: install it and set [engine] use, or choose another recipe"
+    return (Problem(file=config.file, line=None, key="[engine] use", what=what, hint=hint),)

@@ -1,0 +1,49 @@
+"""vllm-serve.toml as it lies on the disk, with its drop-ins."""
+
+from pathlib import Path
+
+from appliance.core.config import Config, config_from
+from appliance.core.problem import Problem, RefusedError
+from appliance.service.share import chosen_recipe
+from appliance.service.textfile import dangling, label, problem_with, text_at
+
+MOST_DROP_INS = 1000
+"""Nobody writes as many; a folder of other things would take long to read."""
+
+
+def read_config(file: Path) -> Config:
+    """Read a vllm-serve.toml and FILE.d/*.toml. Raises RefusedError with every problem, also of what can't be read."""
+    found, unread = drop_ins(file)
+    problems, texts = list(unread), []
+    for path in (file, *found):
+        try:
+            texts.append((label(path), text_at(path)))
+        except RefusedError as refused:
+            problems += refused.problems
+    return config_from(texts, problems)
+
+
+def problems_of(config: Config) -> tuple[Problem, ...]:
+    """Return what is wrong in a configuration that reads well by itself, held against what else is on this machine."""
+    try:
+        chosen_recipe(config)
+    except RefusedError as refused:
+        return refused.problems
+    return ()
+
+
+def drop_ins(file: Path) -> tuple[tuple[Path, ...], tuple[Problem, ...]]:
+    """Return the drop-ins of a file in the order in which they are read, and what is wrong with their folder."""
+    folder = Path(f"{file}.d")
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except FileNotFoundError:
+        return (), (problem_with(folder, dangling(folder)),) if folder.is_symlink() else ()
+    except NotADirectoryError:
+        return (), (problem_with(folder, "wants a folder", "drop-ins are files in it that end in .toml"),)
+    except OSError as error:
+        return (), (problem_with(folder, f"can't be read: {error.strerror}"),)
+    names = [name for name in names if name.endswith(".toml") and not name.startswith(".")]
+    if len(names) > MOST_DROP_INS:
+        return (), (problem_with(folder, f"{len(names)} drop-ins, at most {MOST_DROP_INS}"),)
+    return tuple(folder / name for name in names), ()
