@@ -22,7 +22,7 @@ BOOT_PACKAGES := curl mmdebstrap python3-pip systemd-container util-linux
 # What the supervisor imports, which is the package's own Depends, and what the engine loads.
 LIBRARIES := libnuma1 logrotate python3-aiohttp python3-cattr python3-click python3-psutil python3-rich \
 	python3-sdnotify python3-systemd python3-tomli python3-venv
-CHECK_PACKAGES := git shellcheck
+CHECK_PACKAGES := git python3-jsonschema shellcheck
 
 # $(call need,PACKAGES): install those that are missing; say so when that can't be done.
 define need
@@ -104,3 +104,8 @@ lock: dev
 
 clean:
 	rm -rf build .venv .mypy_cache .ruff_cache .hypothesis
+
+# Write anew what the code says already: the sample, the JSON Schema, keys in the manual page, the shipped file.
+.PHONY: generated
+generated: dev
+	$(PYTHON) -m tests.generated

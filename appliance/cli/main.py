@@ -11,10 +11,11 @@ from appliance.core.phase import ExitStatus
 from appliance.core.problem import RefusedError
 
 SUMMARIES = {
-    "config": "Check a configuration.",
+    "config": "Check or show a configuration.",
     "engine": "Install, list, choose and remove engines.",
     "facts": "Show what vllm-serve sees of this machine.",
     "import-env": "Turn another script's environment file into a configuration.",
+    "init": "Write a machine's first configuration.",
     "plan": "Show the command that starts vLLM.",
     "recipes": "List and show the recipes.",
     "reload": "Apply the configuration to the running service.",

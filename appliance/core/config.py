@@ -100,7 +100,7 @@ class EngineChoice:
         NAME,
         default=None,
         absent="the one installed last, or chosen by `vllm-serve engine use`",
-        example="vllm-0.32.0-cuda-0123456789ab",
+        example="vllm-0.32.0-cuda-py3.11-0123abcd",
     )
     auto_install: bool = key("Whether a start of the unit installs an engine where there is none.", FLAG, default=True)
     extra_args: tuple[str, ...] = key(
@@ -116,29 +116,31 @@ class GpuChoice:
     """[gpu]: which GPUs the engine may use."""
 
     devices: tuple[str, ...] | None = key(
-        "Indexes in the order of their PCI addresses, which is that of nvidia-smi, or UUIDs, GPU-...",
+        "A list of indexes, in the order of nvidia-smi, or of UUIDs, GPU-...",
         DEVICES,
         default=None,
         absent="the recipe's, else all",
         example=[0, 1],
     )
-    count: int | None = key("How many of them.", POSITIVE, default=None, absent="all of them", example=2)
+    count: int | None = key(
+        "How many GPUs, of those in devices where it names any.", POSITIVE, default=None, absent="all", example=2
+    )
 
 
 @record
 class ClusterChoice:
-    """[cluster]: several machines that serve one model together. The same on each of them, save host_address."""
+    """[cluster]: several machines that serve one model together. All but host_address is the same on each of them."""
 
     nodes: int | None = key("How many machines.", POSITIVE, default=None, absent=THE_RECIPES, example=2)
     head: str | None = key(
         "The machine that serves the API, by its IP address or host name.",
         HOST,
         default=None,
-        absent="the machines agree on one",
+        absent="the machines elect one",
         example="10.0.0.1",
     )
     role: str = key(
-        "What this machine is; auto tells it by the address of the head.",
+        "What this machine is: head, worker, or auto, which tells it by the address of the head.",
         one_of("auto", "head", "worker"),
         default="auto",
     )
@@ -263,6 +265,9 @@ OPEN_SECTIONS: Mapping[str, Callable[[Reader, tuple[str, ...]], Opened]] = {
     "env": variables_of,
 }
 """The sections that take any name, and how they are read."""
+
+ORDER = ("model", "vllm", "knobs", "env", *(name for name in SECTIONS if name != "model"))
+"""All sections, as a person reads them."""
 
 
 @record

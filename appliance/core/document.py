@@ -20,6 +20,9 @@ LONGEST_LINE = 1 << 14
 MOST_DOTS = 32
 """In a key or a header: the reader's time grows with the square of it."""
 
+LONGEST_KEY = 200
+"""Characters of a key in a message."""
+
 QUOTED = re.compile(r"""\"[^\"]*\"|'[^']*'|#.*""")
 POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
@@ -55,7 +58,9 @@ def shown_key(path: tuple[str, ...]) -> str:
     """
     if len(path) > 1 and path[1].isdigit():
         return " ".join((f"[[{path[0]}]]", ".".join(path[2:]))).rstrip()
-    return path[0] if len(path) == 1 else f"[{path[0]}] {'.'.join(path[1:])}" if path else ""
+    text = path[0] if len(path) == 1 else f"[{path[0]}] {'.'.join(path[1:])}" if path else ""
+    text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:LONGEST_KEY])
+    return f"{text}..." if len(text) >= LONGEST_KEY else text
 
 
 def document_of(text: str, file: str) -> Document:
@@ -67,7 +72,7 @@ def document_of(text: str, file: str) -> Document:
     except tomli.TOMLDecodeError as error:
         position = POSITION.search(str(error))
         line = int(position[1]) if position and position[1] else text.rstrip("\n").count("\n") + 1
-        what = "not valid TOML: " + POSITION.sub("", str(error))
+        what = "not valid TOML: " + POSITION.sub("", str(error))[:LONGEST_KEY]
         raise RefusedError([Problem(file=file, line=line, key="", what=what)]) from None
     except (RecursionError, ValueError) as error:
         what = "nested too deeply" if isinstance(error, RecursionError) else "a number is too large to be read"

@@ -4,12 +4,12 @@ import json
 import re
 from collections.abc import Iterator
 
-from appliance.core.argument import argument_faults, dashed
+from appliance.core.argument import argument_faults
 from appliance.core.kind import shown
 from appliance.core.option import Fault, Names, Option, OptionList, canonical, fault_of, unwanted
 from appliance.core.problem import Problem, place_of
 from appliance.core.record import record
-from appliance.core.setting import Json, Scalar, Setting, Variable, arguments_of
+from appliance.core.setting import Json, Scalar, Setting, Variable, argument_of, looks_like_a_flag
 
 __all__ = ["Additions", "Wanted", "canonical", "misfits"]
 
@@ -109,9 +109,9 @@ def _value_faults(option: Option, setting: Setting) -> Iterator[Fault]:
         case _, Json():
             yield from _table_faults(option, value)
         case _, tuple():
-            yield from _list_faults(option, setting, value)
+            yield from _list_faults(option, value)
         case _:
-            yield from _scalar_faults(option, arguments_of(setting)[1], value)
+            yield from _scalar_faults(option, value)
 
 
 def _as_written(value: object) -> object:
@@ -142,7 +142,7 @@ def _table_faults(option: Option, value: Json) -> Iterator[Fault]:
         yield fault
 
 
-def _list_faults(option: Option, setting: Setting, values: tuple[Scalar, ...]) -> Iterator[Fault]:
+def _list_faults(option: Option, values: tuple[Scalar, ...]) -> Iterator[Fault]:
     if not option.several:
         text = json.dumps(values, ensure_ascii=False)
         as_text = option.kind == "json" and len(text) < 60 and "'" not in text
@@ -150,16 +150,17 @@ def _list_faults(option: Option, setting: Setting, values: tuple[Scalar, ...]) -
     elif not values:
         yield Fault(what="found an empty list, wants at least one value", hint="remove it")
     else:
-        for text, value in zip(arguments_of(setting)[1:], values, strict=True):
-            yield from _scalar_faults(option, text, value)
+        for value in values:
+            if len(values) > 1 and looks_like_a_flag(argument_of(value)):
+                yield Fault(what=f"found {shown(value)} in a list, which vLLM would take for a flag")
+            else:
+                yield from _scalar_faults(option, value)
 
 
-def _scalar_faults(option: Option, text: str, value: Scalar) -> Iterator[Fault]:
+def _scalar_faults(option: Option, value: Scalar) -> Iterator[Fault]:
     """Yield what is wrong with one value, which is an argument of its own."""
-    if text.startswith("-") and not re.fullmatch(r"-\d+", text):
-        hint = f'write "--{dashed(option.name)}={text}" in [engine] extra_args'
-        yield Fault(what=f"found {shown(value)}, which vLLM would take for a flag", hint=hint)
-    elif option.kind == "json" and not option.text and not isinstance(value, str):
+    text = argument_of(value)
+    if option.kind == "json" and not option.text and not isinstance(value, str):
         yield unwanted(option, value)
     elif fault := fault_of(option, text, value):
         yield fault

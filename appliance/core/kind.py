@@ -250,7 +250,7 @@ def one_of(*words: str) -> "Kind[str]":
             raise UnfitError(f"found {shown(found)}, wants one of {', '.join(words)}")
         return found
 
-    return Kind(" or ".join(f'"{word}"' for word in words), read, {"enum": list(words)})
+    return Kind(" | ".join(f'"{word}"' for word in words), read, {"enum": list(words)})
 
 
 def _pattern(*choices: str) -> Schema:

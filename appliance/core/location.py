@@ -2,14 +2,25 @@
 
 import re
 
-HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]{1,2}\s*(?:#.*)?$")
-ASSIGNMENT = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[^=.\s]+)*)\s*=""")
+import tomli
+
+WORD = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*')"""
+KEY = rf"\s*({WORD}(?:\s*\.\s*{WORD})*)\s*"
+HEADER = re.compile(rf"\s*\[{{1,2}}{KEY}\]{{1,2}}\s*(?:#.*)?$")
+ASSIGNMENT = re.compile(rf"{KEY}=")
 TOKEN = re.compile(r'"""|\'\'\'|"(?:\\.|[^"\\])*"|\'[^\']*\'|#.*|[\[\]{}]')
-PART = re.compile(r"""\s*("[^"]*"|'[^']*'|[^."'\s]+)\s*""")
+PART = re.compile(WORD)
 
 
 def _parts(dotted: str) -> tuple[str, ...]:
-    return tuple(part[1].strip("\"'") for part in PART.finditer(dotted))
+    return tuple(_name(part[0]) for part in PART.finditer(dotted))
+
+
+def _name(word: str) -> str:
+    """Return a part of a key as the reader gives it: quoted ones may hold escapes."""
+    if word[0] == "'":
+        return word[1:-1]
+    return str(tomli.loads(f"x = {word}")["x"]) if word[0] == '"' else word
 
 
 class _Scanner:

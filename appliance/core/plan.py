@@ -7,10 +7,10 @@ from appliance.core.config import Config
 from appliance.core.facts import Facts
 from appliance.core.kind import UnfitError
 from appliance.core.policy import Policy
-from appliance.core.problem import RefusedError
+from appliance.core.problem import Problem, RefusedError
 from appliance.core.recipe import Folder, NeededFile, Question, Recipe, Rule
 from appliance.core.record import record
-from appliance.core.resolution import Resolution, engine_folder, model_folder, served_model_names
+from appliance.core.resolution import Resolution, UnseenError, engine_folder, model_folder, served_model_names
 from appliance.core.setting import Setting, Variable, arguments_of
 
 UNSET = (
@@ -131,9 +131,29 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
 def looked_for(config: Config, recipe: Recipe) -> tuple[str, ...]:
     """Return the files that a plan asks for, as far as they follow from the configuration alone."""
     resolution = Resolution(config, recipe, None)
-    templates = (needed.path for needed, when in recipe.files if resolution.applies(when))
-    paths = (resolution.filled(template) for template in templates)
+    paths = (_path(resolution, needed) for needed, when in recipe.files if resolution.applies(when))
     return tuple(path for path in paths if path is not None)
+
+
+def _path(resolution: Resolution, needed: NeededFile) -> str | None:
+    try:
+        found = resolution.filled(needed.path)
+    except UnfitError:
+        return None
+    return None if found is None else str(found)
+
+
+def mistakes(config: Config, recipe: Recipe, broken: frozenset[str] = frozenset()) -> tuple[Problem, ...]:
+    """Return what is wrong with the values of a configuration for its recipe, whatever the machine is.
+
+    Nothing is said of what depends on the values of `broken`, which are wrong by themselves.
+    """
+    resolution = Resolution(config, recipe, None, broken)
+    settings = tuple(resolution.settings())
+    tuple(resolution.variables())
+    tuple(_broken_rules(resolution, recipe))
+    _refuse_repeated(resolution, config, recipe, settings)
+    return tuple(resolution.problems)
 
 
 def _argv(config: Config, recipe: Recipe, folder: str, model: str, settings: tuple[Setting, ...]) -> tuple[str, ...]:
@@ -168,6 +188,8 @@ def _verdict(resolution: Resolution, recipe: Recipe, rule: Rule) -> str | None:
     call = {"formula": rule.formula, "of": list(rule.of)}
     try:
         what = resolution.filled(call)
+    except UnseenError:
+        return None
     except UnfitError as error:
         resolution.blame_rule(recipe, call, str(error))
         return None
@@ -181,7 +203,7 @@ def _needed_files(resolution: Resolution, recipe: Recipe, facts: Facts) -> Itera
     for needed, when in recipe.files:
         if not resolution.applies(when):
             continue
-        path = resolution.filled(needed.path)
+        path = _path(resolution, needed)
         if path is None:
             continue
         if needed.before_plan and facts.has_file(path) is False:

@@ -1,6 +1,7 @@
 """The values of one launch by name: what a person says, else the last layout row that applies, else the recipe."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,8 +14,19 @@ from appliance.core.knob import fitted
 from appliance.core.problem import Problem, did_you_mean, place_of
 from appliance.core.recipe import BUILT_IN, Recipe, Row, Template
 from appliance.core.record import record
-from appliance.core.setting import Json, Setting, Variable, plain, setting_value
+from appliance.core.setting import Setting, Variable, plain, setting_value
 from appliance.core.template import filled, formulas_in, names_in
+
+UNSEEN = object()
+"""Stands for a value that depends on a machine that was not looked at."""
+
+HUMAN = re.compile(r"(\d+)([kKmMgG])")
+SCALE = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+"""How vLLM reads the ends of numbers: small letters count in thousands."""
+
+
+class UnseenError(UnfitError):
+    """A value that depends on the machine, where only the files are looked at."""
 
 
 @record
@@ -33,12 +45,15 @@ class _Entry:
 class Resolution:
     """Looks names up, each once; collects what is wrong on the way."""
 
-    def __init__(self, config: Config, recipe: Recipe, facts: Facts | None) -> None:
+    def __init__(
+        self, config: Config, recipe: Recipe, facts: Facts | None, broken: frozenset[str] = frozenset()
+    ) -> None:
+        """Take the values; those of `broken` are known to be wrong, and nothing that depends on them is judged."""
         self.problems: list[Problem] = []
         self.config = config
         self._recipe = recipe
         self._facts = facts
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, Any] = dict.fromkeys(broken, UNSEEN)
         self._open: list[str] = []
         self._entries: dict[str, _Entry] = {}
         self._variables: dict[str, Variable] = {}
@@ -75,6 +90,7 @@ class Resolution:
                     raw = fitted(knobs[choice.name], plain(choice.value))
                 except UnfitError as error:
                     self.refuse(choice.origin, key, str(error))
+                    self._known[choice.name] = UNSEEN
                 else:
                     self._entries[choice.name] = _Entry(key=key, raw=raw, origin=choice.origin, given=True)
         for setting in config.vllm:
@@ -149,7 +165,12 @@ class Resolution:
     def value(self, name: str) -> Any:
         """Return a value; None when it is not set, or can't be told: then a problem was noted."""
         if name not in self._known:
-            self._known[name] = self._found(name)
+            try:
+                self._known[name] = self._found(name)
+            except UnseenError:
+                self._known[name] = UNSEEN
+        if self._known[name] is UNSEEN:
+            raise UnseenError("the machine was not looked at")
         return self._known[name]
 
     def _found(self, name: str) -> Any:
@@ -164,6 +185,8 @@ class Resolution:
         self._open.append(name)
         try:
             return self.filled(entry.raw)
+        except UnseenError:
+            raise
         except UnfitError as error:
             self._blame(entry, error)
             return None
@@ -172,7 +195,12 @@ class Resolution:
 
     def filled(self, raw: Any) -> Any:
         """Return a value of the recipe with its names replaced. Raises UnfitError."""
-        return filled(raw, self.value, FORMULAS)
+        try:
+            return filled(raw, self.value, FORMULAS)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            if isinstance(error, UnfitError):
+                raise
+            raise UnfitError(f"can't be told from {', '.join(sorted(names_in(raw)))}: {error}") from None
 
     def _blame(self, entry: _Entry, error: UnfitError) -> None:
         """Place a problem at what a person wrote and it depends on, or else at the recipe."""
@@ -218,7 +246,7 @@ class Resolution:
     def _of_machine(self, name: str) -> Any:
         facts = self._facts
         if facts is None:
-            raise UnfitError("the machine was not looked at")
+            raise UnseenError("the machine was not looked at")
         if name == "facts":
             return facts
         if name == "cluster":
@@ -231,7 +259,7 @@ class Resolution:
         """Return the flags: the recipe's in their order, then those of rows, then the person's own."""
         for name in self._names("vllm"):
             entry = self._entries[name]
-            value = self.value(name)
+            value = self._seen(name)
             if value is None:
                 continue
             if entry.setting is not None:
@@ -246,12 +274,18 @@ class Resolution:
         """Return the variables in the same order."""
         for name in self._names("env"):
             entry = self._entries[name]
-            value = self.value(name)
+            value = self._seen(name)
             if name in self._variables:
                 yield self._variables[name]
             elif value is not None:
                 text = str(int(value)) if isinstance(value, bool) else str(value)
                 yield Variable(name=name, value=text, origin=self._origin(entry))
+
+    def _seen(self, name: str) -> Any:
+        try:
+            return self.value(name)
+        except UnseenError:
+            return None
 
     def _names(self, section: str) -> list[str]:
         return [name for name, entry in self._entries.items() if entry.key.startswith(f"[{section}] ")]
@@ -263,9 +297,13 @@ class Resolution:
 
 
 def _read(setting: Setting) -> Any:
-    """Return what a person's flag is for formulas; JSON texts are read."""
-    if isinstance(setting.value, Json):
-        return json.loads(setting.value.text)
+    """Return what a person's flag is for formulas: `4k` is a number there.
+
+    >>> _read(Setting(name="max_model_len", value="4k", origin="")), _read(Setting(name="x", value="1K", origin=""))
+    (4000, 1024)
+    """
+    if isinstance(setting.value, str) and (human := HUMAN.fullmatch(setting.value)):
+        return int(human[1]) * SCALE[human[2]]
     return plain(setting.value)
 
 

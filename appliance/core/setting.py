@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any
 
 from appliance.core.kind import UnfitError, shown
@@ -91,6 +92,8 @@ def arguments_of(setting: Setting) -> tuple[str, ...]:
     ('--no-enforce-eager',)
     >>> arguments_of(Setting(name="served_model_name", value=("a", "b"), origin=""))
     ('--served-model-name', 'a', 'b')
+    >>> arguments_of(Setting(name="watermark", value=-0.5, origin=""))
+    ('--watermark=-0.5',)
     """
     flag = setting.name.replace("_", "-")
     value: Any = setting.value
@@ -100,9 +103,17 @@ def arguments_of(setting: Setting) -> tuple[str, ...]:
         return (f"--no-{flag}",)
     if isinstance(value, Json):
         return (f"--{flag}", value.text)
-    values = value if isinstance(value, tuple) else (value,)
-    return (f"--{flag}", *(_argument(item) for item in values))
+    values = tuple(argument_of(item) for item in (value if isinstance(value, tuple) else (value,)))
+    if len(values) == 1 and looks_like_a_flag(values[0]):
+        return (f"--{flag}={values[0]}",)
+    return (f"--{flag}", *values)
 
 
-def _argument(value: Scalar) -> str:
+def looks_like_a_flag(argument: str) -> bool:
+    """Tell whether vLLM's parser would take a value for a flag when it stands alone; whole numbers it knows."""
+    return argument.startswith("-") and not re.fullmatch(r"-\d+", argument)
+
+
+def argument_of(value: Scalar) -> str:
+    """Return a value as one argument."""
     return str(value).lower() if isinstance(value, bool) else str(value)

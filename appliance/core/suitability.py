@@ -5,7 +5,7 @@ import dataclasses
 from appliance.core.config import Config
 from appliance.core.fit import Additions, Wanted, canonical, misfits
 from appliance.core.option import OptionList
-from appliance.core.plan import Plan
+from appliance.core.plan import Plan, mistakes
 from appliance.core.problem import Problem
 from appliance.core.recipe import Recipe
 from appliance.core.setting import Setting, Variable
@@ -20,6 +20,19 @@ def unfit(config: Config, recipe: Recipe, options: OptionList) -> tuple[Problem,
         variables=config.env,
     )
     return misfits(wanted, options, Additions(flags=recipe.engine.flags, variables=recipe.engine.variables))
+
+
+def mistaken(config: Config, recipe: Recipe, options: OptionList) -> tuple[Problem, ...]:
+    """Return everything that is wrong in a configuration, whatever the machine is, in the order of its lines."""
+    own = unfit(config, recipe, options)
+    keys = {problem.key for problem in own}
+    named = spelled_out(config, options)
+    broken = frozenset(
+        full.name for full, raw in zip(named.vllm, config.vllm, strict=True) if f"[vllm] {raw.name}" in keys
+    )
+    order = {file: number for number, file in enumerate(config.files)}
+    problems = (*own, *mistakes(named, recipe, broken))
+    return tuple(sorted(problems, key=lambda problem: (order.get(problem.file, -1), problem.line or 0)))
 
 
 def spelled_out(config: Config, options: OptionList) -> Config:

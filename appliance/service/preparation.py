@@ -19,7 +19,7 @@ from appliance.core.problem import RefusedError
 from appliance.core.recipe import Recipe
 from appliance.core.record import record
 from appliance.core.situation import Situation
-from appliance.core.suitability import foreign, spelled_out, unfit
+from appliance.core.suitability import foreign, mistaken, spelled_out
 from appliance.engine.optionlist import options_of
 from appliance.service.configfile import read_config
 from appliance.service.journal import ERROR, NOTICE, say
@@ -50,13 +50,10 @@ class Prospect:
 def prospect_of(config: Config, recipe: Recipe, facts: Facts) -> Prospect:
     """Build the plan and run the checks. Raises RefusedError with everything that makes a plan impossible."""
     options = options_for(facts)
-    problems = unfit(config, recipe, options)
-    try:
-        plan = build(spelled_out(config, options), recipe, facts)
-    except RefusedError as error:
-        raise RefusedError((*problems, *error.problems)) from None
-    problems += () if facts.engine is None else foreign(plan, config, recipe, options)
-    if problems:
+    if problems := mistaken(config, recipe, options):
+        raise RefusedError(problems)
+    plan = build(spelled_out(config, options), recipe, facts)
+    if facts.engine is not None and (problems := foreign(plan, config, recipe, options)):
         raise RefusedError(problems)
     return Prospect(plan=plan, findings=checks.run(Situation(config=config, recipe=recipe, facts=facts, plan=plan)))
 

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 from appliance.core.document import LARGEST_FILE
@@ -51,3 +52,22 @@ def problem_with(path: Path, what: str, hint: str = "") -> Problem:
 def label(path: Path) -> str:
     """Return a path as messages and comments show it: on one line, whatever its names are made of."""
     return printable(str(path))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Put a text in the place of a file, at once and for all to read; a link stays one. Raises RefusedError."""
+    target = Path(os.path.realpath(path))
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".vllm-serve.toml.")
+        draft = Path(name)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                os.fchmod(descriptor, 0o644)
+                stream.flush()
+                os.fsync(descriptor)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise RefusedError([problem_with(path, f"can't be written: {error.strerror}")]) from None

@@ -100,6 +100,8 @@ ACCEPTED: list[tuple[str, Value]] = [
     ("lora_modules", ("a=b", "c=d")),
     ("lora_modules", setting_value({"name": "a", "path": "b"})),
     ("log_config_file", "x.json"),
+    ("watermark", -0.5),
+    ("watermark", -1e-9),
     ("hf_token", True),
 ]
 
@@ -119,8 +121,6 @@ REFUSED: list[tuple[str, Value]] = [
     ("max_lora_rank", 7),
     ("gpu_memory_utilization", "90%"),
     ("gpu_memory_utilization", False),
-    ("watermark", -0.5),
-    ("watermark", -1e-9),
     ("enforce_eager", 1),
     ("enforce_eager", "true"),
     ("enforce_eager", TABLE),

@@ -95,7 +95,6 @@ def test_what_vllm_takes_is_no_problem(name: str, value: Value) -> None:
         ),
         ("max_num_seqs", "many", 'found "many", wants a whole number'),
         ("gpu_memory_utilization", "90%", 'found "90%", wants a number'),
-        ("watermark", -0.5, 'found -0.5, which vLLM would take for a flag; write "--watermark=-0.5" in [engine] extra'),
         ("enforce_eager", 1, "found 1, wants true or false; write enforce_eager = true"),
         ("enforce_eager", "off", 'found "off", wants true or false; write enforce_eager = false'),
         ("enforce_eager", "x", 'found "x", wants true or false'),
