@@ -18,9 +18,12 @@ def _parts(dotted: str) -> tuple[str, ...]:
 
 def _name(word: str) -> str:
     """Return a part of a key as the reader gives it: quoted ones may hold escapes."""
-    if word[0] == "'":
+    if word[0] != '"':
+        return word.strip("'")
+    try:
+        return str(tomli.loads(f"x = {word}")["x"])
+    except tomli.TOMLDecodeError:
         return word[1:-1]
-    return str(tomli.loads(f"x = {word}")["x"]) if word[0] == '"' else word
 
 
 class _Scanner:
