@@ -44,7 +44,10 @@ def command(config_file: Path, facts_file: Path | None, as_json: bool, shell: bo
     for note in _notes(prospect):
         click.echo(note, err=True)
     plan = prospect.plan
-    click.echo(json.dumps(_table(plan)) if as_json else _command(plan) if shell else "\n".join(_lines(plan)))
+    if as_json or shell:
+        click.echo(json.dumps(_table(plan)) if as_json else _command(plan))
+    else:
+        click.echo("\n".join(_lines(plan)).replace(recipe.file, f"recipe {recipe.id}"))
 
 
 def _saved(file: Path) -> Facts:

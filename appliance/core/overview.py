@@ -87,4 +87,4 @@ def _toml(value: Any) -> str:
     try:
         return toml_of(value)
     except UnfitError:
-        return toml_of(json.dumps(value))
+        return toml_of(json.dumps(value, ensure_ascii=False, separators=(",", ":")))

@@ -1,6 +1,7 @@
 """From what a person wants and what the machine has to the command that starts vLLM; pure."""
 
 import json
+import posixpath
 from collections.abc import Iterator
 
 from appliance.core.config import Config
@@ -104,6 +105,7 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
     notes += tuple(_wrong_values(resolution, recipe, facts))
     _require_overlays(resolution, recipe, facts)
     _refuse_repeated(resolution, config, recipe, settings)
+    folders = tuple(_folders(resolution, recipe))
     if resolution.problems or model is None:
         raise RefusedError(resolution.problems)
     folder = engine_folder(config, facts)
@@ -122,7 +124,7 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
         policy=Policy(
             loading=config.patience.loading, stopping=config.patience.stopping, rollback=config.reload.rollback
         ),
-        folders=tuple(_folders(resolution, recipe)),
+        folders=folders,
         files=files,
         notes=notes,
     )
@@ -267,7 +269,18 @@ def _refuse_repeated(resolution: Resolution, config: Config, recipe: Recipe, set
 
 
 def _folders(resolution: Resolution, recipe: Recipe) -> Iterator[Folder]:
-    for folder in recipe.folders:
-        path = resolution.filled(folder.path)
-        if path is not None:
-            yield Folder(path=path, fresh=folder.fresh)
+    for folder, when in recipe.folders:
+        path = resolution.filled(folder.path) if resolution.applies(when) else None
+        if path is None:
+            continue
+        path = posixpath.normpath(path)
+        if folder.fresh and not _may_be_emptied(path, str(resolution.value("cache"))):
+            what = f"{path} is emptied before each launch, and lies neither below the cache nor below /tmp"
+            resolution.blame_rule(recipe, folder.path, what, "set another folder")
+        yield Folder(path=path, fresh=folder.fresh)
+
+
+def _may_be_emptied(path: str, cache: str) -> bool:
+    """Tell whether a folder is one of the engine's own: nobody else's files are ever deleted."""
+    places = [place for place in (posixpath.normpath(cache), "/tmp") if place != "/"]  # noqa: S108  # the unit's own
+    return any(path.startswith(f"{place}/") for place in places)

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from appliance.core.config import RESERVED_FLAGS, RESERVED_VARIABLES, VARIABLE_NAME, reserved_flag
 from appliance.core.document import Reader, document_of
@@ -19,6 +19,8 @@ BUILT_IN = (
     *("nodes", "fabric_layout", "head", "compute_capability", "facts", "cluster", "checkpoint"),
 )
 """Names that every recipe can use beside its own: places and choices of vllm-serve.toml, and what the machine is."""
+
+Part = TypeVar("Part")
 
 PLACED = {"host": "{host}", "port": "{port}", "served_model_name": "{served_model_names}"}
 """Flags of vllm-serve's own that a recipe may only put in their place in the command line."""
@@ -166,14 +168,14 @@ class Recipe:
     """With the case in which each is needed."""
     values: tuple[NeededValue, ...]
     overlays: tuple[Overlay, ...]
-    folders: tuple[Folder, ...]
+    folders: tuple[tuple[Folder, tuple[tuple[str, str], ...]], ...]
     rules: tuple[Rule, ...]
     questions: tuple[Question, ...]
 
 
 TABLES = {"model": RecipeModel, "engine": RecipeEngine, "cluster": RecipeCluster, "gpu": RecipeGpu}
-LISTS = {"question": Question, "checkpoint": NeededValue, "overlay": Overlay, "folder": Folder, "rule": Rule}
-KEYS = ("id", "summary", "knobs", "values", "vllm", "env", "unset", "layout", "file", *TABLES, *LISTS)
+LISTS = {"question": Question, "checkpoint": NeededValue, "overlay": Overlay, "rule": Rule}
+KEYS = ("id", "summary", "knobs", "values", "vllm", "env", "unset", "layout", "file", "folder", *TABLES, *LISTS)
 
 
 def recipe_of(text: str, file: str, share: str = "/usr/share/vllm-serve") -> Recipe:
@@ -190,7 +192,8 @@ def recipe_of(text: str, file: str, share: str = "/usr/share/vllm-serve") -> Rec
     knobs, shared = knobs_of(reader, ("knobs",)), _templates(reader, ("values",), reader.table(("values",)))
     vllm, env = _flags(reader, ("vllm",), reader.table(("vllm",))), _variables(reader, ("env",), reader.table(("env",)))
     rows = tuple(_row(reader, path, table) for path, table in _tables(reader, "layout"))
-    files = tuple(_file(reader, path, table) for path, table in _tables(reader, "file"))
+    files = tuple(_conditional(reader, path, table, NeededFile) for path, table in _tables(reader, "file"))
+    folders = tuple(_conditional(reader, path, table, Folder) for path, table in _tables(reader, "folder"))
     unset = reader.value(("unset",), document.table.get("unset", []), TEXTS) or ()
     if not lists["question"]:
         reader.refuse(("question",), "missing", "a recipe asks at least one question with a known answer")
@@ -211,7 +214,7 @@ def recipe_of(text: str, file: str, share: str = "/usr/share/vllm-serve") -> Rec
         files=tuple((needed, when) for needed, when in files if needed),
         values=lists["checkpoint"],
         overlays=lists["overlay"],
-        folders=lists["folder"],
+        folders=tuple((folder, when) for folder, when in folders if folder),
         rules=lists["rule"],
         questions=lists["question"],
         **single,
@@ -289,11 +292,12 @@ def _row(reader: Reader, path: tuple[str, ...], table: Mapping[str, Any]) -> Row
     )
 
 
-def _file(
-    reader: Reader, path: tuple[str, ...], table: Mapping[str, Any]
-) -> tuple[NeededFile | None, tuple[tuple[str, str], ...]]:
+def _conditional(
+    reader: Reader, path: tuple[str, ...], table: Mapping[str, Any], cls: type[Part]
+) -> tuple[Part | None, tuple[tuple[str, str], ...]]:
+    """Read a table with the case in which it counts."""
     rest = {name: value for name, value in table.items() if name != "when"}
-    return reader.record(NeededFile, path, rest), _when(reader, path, table)
+    return reader.record(cls, path, rest), _when(reader, path, table)
 
 
 def _refuse_unknown_names(

@@ -180,7 +180,8 @@ class Resolution:
         if entry is None or entry.given:
             return entry.raw if entry else None
         if name in self._open:
-            self.refuse(entry.origin, entry.key, f"depends on itself: {' -> '.join((*self._open, name))}")
+            circle = " -> ".join((*self._open[self._open.index(name) :], name))
+            self.refuse(entry.origin, entry.key, f"depends on itself: {circle}")
             return None
         self._open.append(name)
         try:

@@ -70,7 +70,8 @@ def arguments_without_secrets(arguments: Iterable[str]) -> Iterator[str]:
         if argument.startswith("--"):
             flag, equals, value = argument.partition("=")
             name = flag.removeprefix("--").replace("-", "_")
-            hide = is_secret(name) or reserved_flag(name) in FLAGS
-            yield f"{flag}={HIDDEN if hide else _text(value)}" if equals else argument
+            secret = is_secret(name) or reserved_flag(name) in FLAGS
+            hide = secret and not equals
+            yield f"{flag}={HIDDEN if secret else _text(value)}" if equals else argument
         else:
             yield HIDDEN if hide else _text(argument)

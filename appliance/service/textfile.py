@@ -27,12 +27,11 @@ def text_at(path: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as stream:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            what = "is a folder, wants a file" if stat.S_ISDIR(mode) else "is no plain file"
-            raise RefusedError([problem_with(path, what)])
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        what = "is a folder, wants a file" if stat.S_ISDIR(mode) else "is no plain file"
+        raise RefusedError([problem_with(path, what)])
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
         content = stream.read(4 * LARGEST_FILE + 1)
     if len(content) > 4 * LARGEST_FILE:
         raise RefusedError([problem_with(path, f"more than {LARGEST_FILE} characters")])

@@ -11,7 +11,9 @@ from appliance.core import kind
 from appliance.core.imported.toml import toml_of
 from appliance.core.kind import Kind, UnfitError, one_of, shown_span
 
+LARGE = 1 << 70
 HUGE = 1 << 20_000
+"""More digits than Python writes."""
 
 GOOD: list[tuple[Kind[Any], Any, Any]] = [
     (kind.TEXT, "a", "a"),
@@ -56,7 +58,7 @@ BAD: list[tuple[Kind[Any], Any]] = [
     *((kind.TEXT, value) for value in ("", " \t\n", "a\0", 1, True, [], {})),
     *((kind.NAME, value) for value in ("-a", "a/b", "../a", "a b", "")),
     *((kind.FLAG, value) for value in (0, 1, "true", "")),
-    *((kind.PORT, value) for value in (0, -1, 65536, HUGE, 1.5, True, "80")),
+    *((kind.PORT, value) for value in (0, -1, 65536, LARGE, 1.5, True, "80")),
     *((kind.PATH, value) for value in ("a", "~/a", "./a", "", "/a\0", 1)),
     *((kind.ADDRESS, value) for value in ("gpu-box", "10.0.0.300", "10.0.0", "10.0.0.1/24", "127.1", "", 1)),
     *((kind.SPAN, value) for value in ("5 parsecs", "", "s", "1..5s", "-5s", "5 5", "1h x", "1e3", 5, 5.0, True)),
@@ -64,7 +66,7 @@ BAD: list[tuple[Kind[Any], Any]] = [
     *((kind.COUNT, value) for value in ("1", 1.5, True)),
     *((kind.COUNTS, value) for value in (1, [1.5], ["1"], [True])),
     *((kind.NUMBER, value) for value in ("1", True, [])),
-    *((kind.POSITIVE, value) for value in (0, -1, 1 << 31, HUGE, 1.5, True, "1")),
+    *((kind.POSITIVE, value) for value in (0, -1, 1 << 31, LARGE, 1.5, True, "1")),
     *((kind.NAMES, value) for value in ("", [], ["a", "a"], ["a", ""], "-a", ["a", "--port"], 1, [1])),
     *((kind.DEVICES, value) for value in ([], [0, 0], [-1], [1024], [True], ["0"], ["GPU-"], ["gpu-0"], 0, "0", [1.5])),
     *((kind.HOST, value) for value in ("", "a b", "-a", "a-", "a..b", ".a", "10.0.0.300", "10.0.0", "http://a", 1)),
@@ -76,6 +78,7 @@ BEYOND_SCHEMA: list[tuple[Kind[Any], Any]] = [
     (kind.COUNT, HUGE),
     (kind.COUNTS, [HUGE]),
     (kind.NUMBER, HUGE),
+    (kind.COUNT, LARGE),
     (kind.ADDRESS, "a:b"),
     (kind.HOST, "a" * 300),
     (kind.SPAN, f"{'9' * 400}d"),
