@@ -102,8 +102,8 @@ def test_a_flag_that_names_something_unset_is_left_out() -> None:
 def test_origins_name_the_line_and_the_formula() -> None:
     origins = {setting.name: setting.origin for setting in plan('[knobs]\nkind = "fast"\n').settings}
     assert origins["cudagraph_capture_sizes"] == "r.toml:27 (graph_sizes of depth, max_num_seqs)"
-    assert origins["max_num_seqs"] == "r.toml:40"
-    assert origins["enforce_eager"] == "r.toml:44"
+    assert origins["max_num_seqs"] == "r.toml:39"
+    assert origins["enforce_eager"] == "r.toml:43"
 
 
 @pytest.mark.parametrize(
