@@ -69,8 +69,8 @@ def _folder(source: str) -> Path:
     """Return the folder of a model. Raises UsageError where it is none."""
     folder = Path(source)
     if not folder.is_absolute():
-        if folder.is_dir():
-            raise click.UsageError(f"--model {source}: wants an absolute path; write {folder.absolute()}")
+        if source and folder.is_dir():
+            raise click.UsageError(f"--model {source}: wants an absolute path; write {folder.resolve()}")
         if HUB_NAME.fullmatch(source):
             raise click.UsageError(f"--model {source}: downloading is not part of vllm-serve yet; give the folder")
         raise click.UsageError(f"--model {source}: wants the absolute path of a folder")

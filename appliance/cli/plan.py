@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +10,15 @@ import click
 
 from appliance.cli.option import config_option
 from appliance.core.codec import record_of
-from appliance.core.config import SECRET_NAME
 from appliance.core.facts import Facts
 from appliance.core.inquiry import inquiry_of
 from appliance.core.plan import Plan
+from appliance.core.secret import arguments_without_secrets, without_secrets
 from appliance.core.setting import plain
 from appliance.host.gather import gather
 from appliance.service.configfile import read_config
 from appliance.service.preparation import Prospect, prospect_of
 from appliance.service.share import chosen_recipe
-
-HIDDEN = "***"
-SECRET_FLAGS = ("--api-key", "--hf-token", "--ssl-keyfile-password")
 
 
 @click.command()
@@ -87,7 +84,7 @@ def _command(plan: Plan) -> str:
     return " \\\n  ".join([*words, *map(shlex.quote, plan.prefix), *_by_flag(plan.argv)])
 
 
-def _by_flag(argv: tuple[str, ...]) -> Iterator[str]:
+def _by_flag(argv: Iterable[str]) -> Iterator[str]:
     """Yield the command line with each flag and its values together."""
     line: list[str] = []
     for argument in argv:
@@ -102,11 +99,11 @@ def _lines(plan: Plan) -> Iterator[str]:
     """Yield the plan as a person reads it: a value a line, with where it comes from."""
     yield "# variables"
     for variable in plan.env:
-        shown = HIDDEN if SECRET_NAME.search(variable.name) else shlex.quote(variable.value)
+        shown = shlex.quote(str(without_secrets(variable.value, variable.name)))
         yield _noted(f"{variable.name}={shown}", variable.origin)
     yield f"# not inherited: {' '.join(plan.unset)}"
     origins = {setting.name: setting.origin for setting in plan.settings}
-    for line in _by_flag((*plan.prefix, *_masked(plan.argv))):
+    for line in _by_flag((*plan.prefix, *arguments_without_secrets(plan.argv))):
         name = line.split()[0].removeprefix("--").removeprefix("no-").replace("-", "_")
         yield _noted(line, origins.get(name, ""))
     for folder in plan.folders:
@@ -115,13 +112,3 @@ def _lines(plan: Plan) -> Iterator[str]:
 
 def _noted(text: str, origin: str) -> str:
     return f"{text:<56}  # {origin}" if origin else text
-
-
-def _masked(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command line without the values of secret flags."""
-    masked = []
-    for before, argument in zip(("", *argv[:-1]), argv, strict=True):
-        flag, equals, _ = argument.partition("=")
-        hidden = before in SECRET_FLAGS
-        masked.append(HIDDEN if hidden else f"{flag}={HIDDEN}" if equals and flag in SECRET_FLAGS else argument)
-    return tuple(masked)

@@ -9,6 +9,7 @@ from appliance.core.kind import (
     DEVICES,
     FLAG,
     HOST,
+    MODEL,
     NAME,
     NAMES,
     PATH,
@@ -61,8 +62,8 @@ class ModelChoice:
     """[model]: which model, and by which name."""
 
     source: str | None = key(
-        "The folder of the model: the one that holds config.json.",
-        PATH,
+        "The folder of the model: the one that holds config.json. NAME or ORG/NAME lies below [paths] models.",
+        MODEL,
         default=None,
         absent=THE_RECIPES,
         example="/data/models/NAME",

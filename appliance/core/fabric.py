@@ -172,10 +172,11 @@ def rdma_devices(facts: Facts, cluster: Cluster) -> str:
 
 def gid_index(facts: Facts, cluster: Cluster, devices: str | None) -> int:
     """Return the GID index of the devices that NCCL uses: theirs where the file names devices of this machine."""
-    rails = rails_of(facts, cluster)
     named = {part.partition(":")[0] for part in (devices or "").lstrip("=^").split(",")}
     own = [rail for rail in _all_rails(facts) if rail.device in named]
-    return (own or rails)[0].gid
+    if own and len({rail.gid for rail in own}) == 1:
+        return own[0].gid
+    return rails_of(facts, cluster)[0].gid
 
 
 def _all_rails(facts: Facts) -> Iterator[Rail]:

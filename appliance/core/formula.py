@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from appliance.core import fabric
+from appliance.core import fabric, fitting, shape
 from appliance.core.facts import CheckpointFacts, Facts
 from appliance.core.kind import UnfitError
 
@@ -192,6 +192,29 @@ def batch_too_small(batch: int, requests: int) -> str | None:
     return f"max_num_batched_tokens is {batch} and must be at least max_num_seqs, which is {requests}"
 
 
+def threshold_too_large(threshold: int, budget: int) -> str | None:
+    """Tell when one long prompt may take a whole step: running requests then wait for all of its prefill.
+
+    >>> threshold_too_large(2304, 16384) is None, threshold_too_large(16384, 16384)
+    (True, 'long_prefill_token_threshold is 16384 of 16384 tokens of a step: one long prompt makes all others wait')
+    """
+    if threshold < budget:
+        return None
+    text = f"long_prefill_token_threshold is {threshold} of {budget} tokens of a step"
+    return f"{text}: one long prompt makes all others wait"
+
+
+def drafter_depth(method: str, tokens: int | None) -> str | None:
+    """Tell when the DFlash2 drafter is asked for another depth than its block less one, which it refuses at its load.
+
+    >>> drafter_depth("dflash", 7) is None, drafter_depth("dflash", 5)
+    (True, 'spec_tokens is 5, and the DFlash2 drafter takes only 7')
+    """
+    return (
+        f"spec_tokens is {tokens}, and the DFlash2 drafter takes only 7" if method == "dflash" and tokens != 7 else None
+    )
+
+
 def below_one(*numbers: int) -> str | None:
     """Tell when a count is not positive.
 
@@ -258,8 +281,12 @@ FORMULAS: Mapping[str, Callable[..., Any]] = {
     for function in (
         *(total, joined, first_of, graph_sizes, graph_ceiling, prefill_threshold, speculative_config, draft_depth),
         *(cache_kind, options_digest, memory_per_rank, pool_overcommitted, batch_too_small, below_one, many_graphs),
+        *(threshold_too_large, drafter_depth),
         *(graphs_beyond, compiler_too_new, worker_here, fabric.host_address, fabric.host_interface),
         *(fabric.exact_interface, fabric.rdma_devices, fabric.gid_index, fabric.ray_address),
+        *(shape.demand, shape.longest, shape.when_multimodal, shape.senses_limit, fitting.accelerator, fitting.split),
+        *(fitting.utilization, fitting.room, fitting.case, fitting.choose_tp, fitting.misfit, fitting.cpu_cache),
+        *(fitting.cpu_misfit, fitting.visible_devices, fitting.device_order, fitting.without_custom_all_reduce),
     )
 }
 """Every formula that a recipe can name."""

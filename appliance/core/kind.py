@@ -28,6 +28,7 @@ NUMBER_SHAPE = r"[0-9]+(\.[0-9]+)?"
 
 NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 DEVICE_SHAPE = re.compile(r"(GPU|MIG)-[0-9a-fA-F-]{4,60}")
+MODEL_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
 HOST_SHAPE = re.compile(rf"(?![0-9.]+$){LABEL}(\.{LABEL})*")
 PREFIX_SHAPE = re.compile(rf"({OCTET}\.){{1,3}}")
 SPAN_PART = re.compile(rf"\s*({NUMBER_SHAPE})\s*([a-z]*)")
@@ -115,6 +116,13 @@ def _path(found: object) -> str:
     if not path.startswith("/"):
         raise UnfitError(f"found {shown(path)}, wants an absolute path")
     return path
+
+
+def _model(found: object) -> str:
+    model = _text(found)
+    if not model.startswith("/") and not MODEL_SHAPE.fullmatch(model):
+        raise UnfitError(f"found {shown(model)}, wants an absolute path, or NAME or ORG/NAME below [paths] models")
+    return model
 
 
 def _address(found: object) -> str:
@@ -282,6 +290,7 @@ NAME = Kind("plain name", _name, _pattern(NAME_SHAPE.pattern))
 FLAG = Kind("true or false", _flag, {"type": "boolean"})
 PORT = Kind("port", _port, {"type": "integer", "minimum": 1, "maximum": 65535})
 PATH = Kind("absolute path", _path, _pattern(r"/[^\u0000]*"))
+MODEL = Kind("absolute path or name", _model, _pattern(r"/[^\u0000]*", MODEL_SHAPE.pattern))
 ADDRESS = Kind("IP address", _address, _SOME_ADDRESS)
 SPAN = Kind("time span", _span, _span_schema(), shown_span)
 TEXTS = Kind("list of strings", _texts, _list(_SOME_TEXT))

@@ -2,9 +2,10 @@
 
 import json
 import posixpath
+import re
 from collections.abc import Iterator
 
-from appliance.core.config import Config
+from appliance.core.config import Config, reserved_flag
 from appliance.core.facts import Facts
 from appliance.core.kind import UnfitError
 from appliance.core.policy import Policy
@@ -79,12 +80,13 @@ class Plan:
     @property
     def api_key(self) -> str | None:
         """The key that the engine asks for, where its command line has one."""
-        for argument, following in zip(self.argv, (*self.argv[1:], ""), strict=True):
-            if argument == "--api-key":
-                return following
-            if argument.startswith("--api-key="):
-                return argument.partition("=")[2]
-        return None
+        keys = [
+            value if equals else following
+            for argument, following in zip(self.argv, (*self.argv[1:], ""), strict=True)
+            for flag, equals, value in (argument.partition("="),)
+            if flag.startswith("--") and reserved_flag(flag[2:]) == "api_key"
+        ]
+        return keys[-1] if keys else None
 
 
 def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
@@ -121,9 +123,7 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
         port=config.api.port,
         questions=recipe.questions,
         log_file=config.log.file,
-        policy=Policy(
-            loading=config.patience.loading, stopping=config.patience.stopping, rollback=config.reload.rollback
-        ),
+        policy=_policy(config),
         folders=folders,
         files=files,
         notes=notes,
@@ -133,16 +133,8 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
 def looked_for(config: Config, recipe: Recipe) -> tuple[str, ...]:
     """Return the files that a plan asks for, as far as they follow from the configuration alone."""
     resolution = Resolution(config, recipe, None)
-    paths = (_path(resolution, needed) for needed, when in recipe.files if resolution.applies(when))
+    paths = (resolution.text(needed.path) for needed, when in recipe.files if resolution.applies(when))
     return tuple(path for path in paths if path is not None)
-
-
-def _path(resolution: Resolution, needed: NeededFile) -> str | None:
-    try:
-        found = resolution.filled(needed.path)
-    except UnfitError:
-        return None
-    return None if found is None else str(found)
 
 
 def mistakes(config: Config, recipe: Recipe, broken: frozenset[str] = frozenset()) -> tuple[Problem, ...]:
@@ -156,6 +148,11 @@ def mistakes(config: Config, recipe: Recipe, broken: frozenset[str] = frozenset(
     tuple(_broken_rules(resolution, recipe))
     _refuse_repeated(resolution, config, recipe, settings)
     return tuple(resolution.problems)
+
+
+def _policy(config: Config) -> Policy:
+    patience = config.patience
+    return Policy(loading=patience.loading, stopping=patience.stopping, rollback=config.reload.rollback)
 
 
 def _argv(config: Config, recipe: Recipe, folder: str, model: str, settings: tuple[Setting, ...]) -> tuple[str, ...]:
@@ -205,7 +202,7 @@ def _needed_files(resolution: Resolution, recipe: Recipe, facts: Facts) -> Itera
     for needed, when in recipe.files:
         if not resolution.applies(when):
             continue
-        path = _path(resolution, needed)
+        path = resolution.text(needed.path)
         if path is None:
             continue
         if needed.before_plan and facts.has_file(path) is False:
@@ -256,21 +253,22 @@ def _require_overlays(resolution: Resolution, recipe: Recipe, facts: Facts) -> N
 
 def _refuse_repeated(resolution: Resolution, config: Config, recipe: Recipe, settings: tuple[Setting, ...]) -> None:
     """Refuse in extra_args what would silently replace a value that others depend on."""
-    names = {setting.name for setting in settings} & set(recipe.engine.exclusive)
+    exclusive = recipe.engine.exclusive
+    if not {setting.name for setting in settings} & set(exclusive):
+        return
     for argument in config.engine.extra_args:
-        if not argument.startswith("--"):
-            continue
-        flag = argument[2:].replace("-", "_").partition("=")[0].partition(".")[0]
-        for name in sorted(names):
-            if flag == name or (len(flag) >= 8 and name.startswith(flag)):
-                key = "[engine] extra_args"
-                what = f"gives --{name.replace('_', '-')} again, and vLLM keeps only the last"
-                resolution.refuse(config.origin(key), key, what, "set its keys in [knobs] or [vllm]")
+        flag = re.split(r"[=.]", argument)[0]
+        name = flag.lstrip("-").replace("-", "_")
+        abbreviated = flag.startswith("--") and len(name) >= 4 and any(full.startswith(name) for full in exclusive)
+        if flag.startswith("-") and (name in exclusive or abbreviated):
+            key = "[engine] extra_args"
+            what = f"{flag} sets again what the recipe sets, and vLLM keeps only the last"
+            resolution.refuse(config.origin(key), key, what, "set its keys in [knobs] or [vllm]")
 
 
 def _folders(resolution: Resolution, recipe: Recipe) -> Iterator[Folder]:
     for folder, when in recipe.folders:
-        path = resolution.filled(folder.path) if resolution.applies(when) else None
+        path = resolution.text(folder.path) if resolution.applies(when) else None
         if path is None:
             continue
         path = posixpath.normpath(path)

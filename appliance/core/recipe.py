@@ -15,7 +15,7 @@ from appliance.core.record import key, record
 from appliance.core.template import formulas_in, names_in
 
 BUILT_IN = (
-    *("model", "served_model_names", "host", "port", "cache", "share", "engine_tree", "gpu_devices"),
+    *("model", "served_model_names", "host", "port", "cache", "share", "engine_tree", "gpu_devices", "gpu_count"),
     *("nodes", "fabric_layout", "head", "compute_capability", "facts", "cluster", "checkpoint"),
 )
 """Names that every recipe can use beside its own: places and choices of vllm-serve.toml, and what the machine is."""
@@ -192,8 +192,7 @@ def recipe_of(text: str, file: str, share: str = "/usr/share/vllm-serve") -> Rec
     knobs, shared = knobs_of(reader, ("knobs",)), _templates(reader, ("values",), reader.table(("values",)))
     vllm, env = _flags(reader, ("vllm",), reader.table(("vllm",))), _variables(reader, ("env",), reader.table(("env",)))
     rows = tuple(_row(reader, path, table) for path, table in _tables(reader, "layout"))
-    files = tuple(_conditional(reader, path, table, NeededFile) for path, table in _tables(reader, "file"))
-    folders = tuple(_conditional(reader, path, table, Folder) for path, table in _tables(reader, "folder"))
+    files, folders = _conditional(reader, "file", NeededFile), _conditional(reader, "folder", Folder)
     unset = reader.value(("unset",), document.table.get("unset", []), TEXTS) or ()
     if not lists["question"]:
         reader.refuse(("question",), "missing", "a recipe asks at least one question with a known answer")
@@ -211,10 +210,10 @@ def recipe_of(text: str, file: str, share: str = "/usr/share/vllm-serve") -> Rec
         env=env,
         unset=unset,
         rows=rows,
-        files=tuple((needed, when) for needed, when in files if needed),
+        files=files,
         values=lists["checkpoint"],
         overlays=lists["overlay"],
-        folders=tuple((folder, when) for folder, when in folders if folder),
+        folders=folders,
         rules=lists["rule"],
         questions=lists["question"],
         **single,
@@ -292,12 +291,13 @@ def _row(reader: Reader, path: tuple[str, ...], table: Mapping[str, Any]) -> Row
     )
 
 
-def _conditional(
-    reader: Reader, path: tuple[str, ...], table: Mapping[str, Any], cls: type[Part]
-) -> tuple[Part | None, tuple[tuple[str, str], ...]]:
-    """Read a table with the case in which it counts."""
-    rest = {name: value for name, value in table.items() if name != "when"}
-    return reader.record(cls, path, rest), _when(reader, path, table)
+def _conditional(reader: Reader, name: str, cls: type[Part]) -> tuple[tuple[Part, tuple[tuple[str, str], ...]], ...]:
+    """Read a list of tables, each with the case in which it counts."""
+    found = []
+    for path, table in _tables(reader, name):
+        rest = {key: value for key, value in table.items() if key != "when"}
+        found.append((reader.record(cls, path, rest), _when(reader, path, table)))
+    return tuple((part, when) for part, when in found if part)
 
 
 def _refuse_unknown_names(

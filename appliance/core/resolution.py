@@ -18,7 +18,7 @@ from appliance.core.setting import Setting, Variable, plain, setting_value
 from appliance.core.template import filled, formulas_in, names_in
 
 UNSEEN = object()
-"""Stands for a value that depends on a machine that was not looked at."""
+"""Stands for a value that can't be told: a wrong one, or one of a machine that was not looked at."""
 
 HUMAN = re.compile(r"(\d+)([kKmMgG])")
 SCALE = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -26,7 +26,7 @@ SCALE = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 1 << 10, "M": 1 << 20, "G": 1 
 
 
 class UnseenError(UnfitError):
-    """A value that depends on the machine, where only the files are looked at."""
+    """A value that can't be told; where it is wrong, a problem was noted, and nothing that depends on it adds one."""
 
 
 @record
@@ -163,14 +163,14 @@ class Resolution:
             self.problems.append(problem)
 
     def value(self, name: str) -> Any:
-        """Return a value; None when it is not set, or can't be told: then a problem was noted."""
+        """Return a value; None when it is not set. Raises UnseenError when it can't be told."""
         if name not in self._known:
             try:
                 self._known[name] = self._found(name)
             except UnseenError:
                 self._known[name] = UNSEEN
         if self._known[name] is UNSEEN:
-            raise UnseenError("the machine was not looked at")
+            raise UnseenError(f"{name} can't be told")
         return self._known[name]
 
     def _found(self, name: str) -> Any:
@@ -182,7 +182,7 @@ class Resolution:
         if name in self._open:
             circle = " -> ".join((*self._open[self._open.index(name) :], name))
             self.refuse(entry.origin, entry.key, f"depends on itself: {circle}")
-            return None
+            raise UnseenError(circle)
         self._open.append(name)
         try:
             return self.filled(entry.raw)
@@ -190,7 +190,7 @@ class Resolution:
             raise
         except UnfitError as error:
             self._blame(entry, error)
-            return None
+            raise UnseenError(str(error)) from None
         finally:
             self._open.pop()
 
@@ -234,9 +234,10 @@ class Resolution:
                 return recipe.share
             case "engine_tree":
                 return (engine.tree if engine else None) or f"{engine_folder(config, self._facts)}/vllm"
-            case "gpu_devices":
+            case "gpu_devices" | "gpu_count":
                 own = recipe.gpu.devices
-                return list(config.gpu.devices or map(str, own or ())) or None
+                devices = list(config.gpu.devices or map(str, own or ())) or None
+                return devices if name == "gpu_devices" else config.gpu.count
             case "nodes" | "fabric_layout":
                 return self._plainly(name)
             case "head":
@@ -288,6 +289,14 @@ class Resolution:
         except UnseenError:
             return None
 
+    def text(self, raw: str) -> str | None:
+        """Return a text of the recipe with its names replaced; None when one is not set or can't be told."""
+        try:
+            found = self.filled(raw)
+        except UnfitError:
+            return None
+        return None if found is None else str(found)
+
     def _names(self, section: str) -> list[str]:
         return [name for name, entry in self._entries.items() if entry.key.startswith(f"[{section}] ")]
 
@@ -318,9 +327,11 @@ def _listed(value: Any) -> Any:
 
 def model_folder(config: Config, recipe: Recipe) -> str | None:
     """Return the folder of the checkpoint; None when neither file nor recipe names one."""
-    source = recipe.model.source
-    if config.model.source or source is None:
-        return config.model.source
+    chosen, source = config.model.source, recipe.model.source
+    if chosen:
+        return chosen if chosen.startswith("/") else f"{config.paths.models}/{chosen}"
+    if source is None:
+        return None
     return source if source.startswith("/") else f"{recipe.share}/{source}"
 
 

@@ -1,5 +1,6 @@
 """What a check looks at: everything that is known before the engine starts."""
 
+from appliance.core.architecture import ArchitectureList
 from appliance.core.config import Config
 from appliance.core.facts import Facts
 from appliance.core.plan import Plan
@@ -15,3 +16,5 @@ class Situation:
     recipe: Recipe
     facts: Facts
     plan: Plan | None = None
+    architectures: ArchitectureList | None = None
+    """What the engine loads; None where nobody knows, or the recipe does."""

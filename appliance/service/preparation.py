@@ -21,6 +21,7 @@ from appliance.core.record import record
 from appliance.core.situation import Situation
 from appliance.core.suitability import foreign, mistaken, spelled_out
 from appliance.engine.optionlist import options_of
+from appliance.service.architectures import architectures_for
 from appliance.service.configfile import read_config
 from appliance.service.journal import ERROR, NOTICE, say
 from appliance.service.share import SHARE, chosen_recipe
@@ -55,7 +56,9 @@ def prospect_of(config: Config, recipe: Recipe, facts: Facts) -> Prospect:
     plan = build(spelled_out(config, options), recipe, facts)
     if facts.engine is not None and (problems := foreign(plan, config, recipe, options)):
         raise RefusedError(problems)
-    return Prospect(plan=plan, findings=checks.run(Situation(config=config, recipe=recipe, facts=facts, plan=plan)))
+    known = architectures_for(config, recipe, facts)
+    situation = Situation(config=config, recipe=recipe, facts=facts, plan=plan, architectures=known)
+    return Prospect(plan=plan, findings=checks.run(situation))
 
 
 def options_for(facts: Facts) -> OptionList:

@@ -6,6 +6,7 @@ import appliance
 from appliance.core.config import Config
 from appliance.core.problem import Problem, RefusedError, did_you_mean, place_of
 from appliance.core.recipe import Recipe, recipe_of
+from appliance.service.textfile import text_at
 
 PACKAGE = Path(appliance.__file__).parent
 
@@ -28,17 +29,6 @@ def recipe_files(own: Path = OWN_RECIPES) -> dict[str, Path]:
 def recipe_at(file: Path, share: str = str(SHARE)) -> Recipe:
     """Read one recipe. Raises RefusedError with every problem, also when it can't be read at all."""
     return recipe_of(text_at(file), str(file), share)
-
-
-def text_at(file: Path) -> str:
-    """Read a file that a person wrote. Raises RefusedError when it can't be read."""
-    try:
-        return file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        what = f"byte {error.start} is not UTF-8"
-    except OSError as error:
-        what = f"can't be read: {error.strerror}"
-    raise RefusedError([Problem(file=str(file), line=None, key="", what=what)])
 
 
 def chosen_recipe(config: Config, share: str = str(SHARE)) -> Recipe:

@@ -199,7 +199,7 @@ def test_a_port_that_is_taken_is_told_with_75(rig: FakeRig) -> None:
     ("break_it", "status", "told"),
     [
         (lambda rig: rig.config.unlink(), 78, "vllm-serve.toml: can't be read: No such file or directory"),
-        (lambda rig: rig.config.write_bytes(b"\xff"), 78, "vllm-serve.toml: byte 0 is not UTF-8"),
+        (lambda rig: rig.config.write_bytes(b"\xff"), 78, "vllm-serve.toml:1: byte 0 is not UTF-8"),
         (lambda rig: rig.config.write_text('recipe = "dmeo"'), 78, 'there is no recipe "dmeo"; did you mean demo?'),
         (lambda rig: (rig.folder / "model").rename(rig.folder / "m"), 78, "checkpoint.folder: there is no folder"),
         (lambda rig: (rig.folder / "model/config.json").unlink(), 78, "lacks config.json"),

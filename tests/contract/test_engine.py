@@ -32,7 +32,7 @@ class Engine:
         plan = self._plan(rig)
         self.port = rig.port
         self.log = rig.folder / "engine.log"
-        environment = {**os.environ, **{v["name"]: v["value"] for v in plan["env"]}}
+        environment = {**os.environ, **plan["env"]}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 plan["argv"], env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True

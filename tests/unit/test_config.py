@@ -10,6 +10,9 @@ from appliance.core.problem import RefusedError
 from appliance.core.setting import Json, arguments_of
 
 
+MODEL_WANTED = "an absolute path, or NAME or ORG/NAME below [paths] models"
+
+
 def problems_of(text: str) -> list[str]:
     with pytest.raises(RefusedError) as refused:
         config_of(text, "x.toml")
@@ -37,12 +40,12 @@ def test_an_empty_file_means_the_defaults(text: str) -> None:
 
 
 def test_every_problem_is_told_at_once_with_its_line() -> None:
-    text = 'recpie = "demo"\n\n[api]\nport = true\nhots = "x"\n[model]\nsource = "relative"\n'
+    text = 'recpie = "demo"\n\n[api]\nport = true\nhots = "x"\n[model]\nsource = "./relative"\n'
     assert problems_of(text) == [
         "x.toml:1: recpie: unknown key; did you mean recipe?",
         "x.toml:4: [api] port: found true, wants a port number",
         "x.toml:5: [api] hots: unknown key; did you mean host?",
-        'x.toml:7: [model] source: found "relative", wants an absolute path',
+        f'x.toml:7: [model] source: found "./relative", wants {MODEL_WANTED}',
     ]
 
 
@@ -157,9 +160,55 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert read_or_refused(text)
 
 
-KEYS = st.sampled_from(["recipe", "api", "vllm", "env", "engine", "model", "port", "host", "use", "extra_args", "x.y"])
+KEYS = st.sampled_from(
+    [
+        *(
+            "recipe",
+            "api",
+            "vllm",
+            "env",
+            "knobs",
+            "engine",
+            "model",
+            "gpu",
+            "cluster",
+            "patience",
+            "port",
+            "host",
+            "use",
+        ),
+        *(
+            "extra_args",
+            "x.y",
+            "api.port",
+            "gpu.devices",
+            "devices",
+            "count",
+            "served_model_name",
+            "subnets",
+            "loading",
+        ),
+    ]
+)
 VALUES = st.sampled_from(
-    ["1", "true", "nan", "inf", "1e999", "-0", '"a"', "[]", "{}", "[[1]]", "1979-05-27", '"\\u0000"']
+    [
+        *(
+            "1",
+            "true",
+            "nan",
+            "inf",
+            "1e999",
+            "-0",
+            '"a"',
+            "[]",
+            "{}",
+            "[[1]]",
+            "1979-05-27",
+            '"\\u0000"',
+            "['--api-key']",
+        ),
+        *("[0, 1]", "['GPU-1234']", "{x = 1}", "[{x = 1}]", "0x" + "f" * 4000, "['a', '']", "'5min'", "['10.1.']"),
+    ]
 )
 
 

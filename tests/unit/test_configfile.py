@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appliance.core.config import LARGEST_SUM, Config, config_from, config_of
 from appliance.core.document import LARGEST_FILE, LONGEST_LINE, MOST_DOTS
 from appliance.core.problem import RefusedError
+from appliance.core.setting import Setting, Variable
 from appliance.service.configfile import MOST_DROP_INS, problems_of, read_config
 
 MAIN = 'recipe = "demo"\n'
@@ -35,7 +36,7 @@ def refusal(file: Path) -> list[str]:
 
 
 def origins(config: Config, folder: Path) -> list[str]:
-    entries = (*config.vllm, *config.env, *config.knobs)
+    entries: tuple[Setting | Variable, ...] = (*config.vllm, *config.env, *config.knobs)
     return [entry.origin.removeprefix(f"{folder}/") for entry in entries]
 
 
@@ -230,7 +231,7 @@ def test_what_is_too_large_is_refused_quickly(tmp_path: Path) -> None:
     assert any(problem.endswith(f"at most {LARGEST_SUM}") for problem in problems)
 
 
-NASTY = {
+NASTY: dict[str, Callable[[int], str]] = {
     "many tables": lambda size: "".join(f"[a{number}.b.c]\n" for number in range(size // 16)),
     "dotted keys": lambda size: "".join(f"a{'.b' * (MOST_DOTS - 1)}{number} = 1\n" for number in range(size // 80)),
     "nested lists": lambda size: "x = [" + "[1],\n" * (size // 6) + "]",
@@ -268,6 +269,7 @@ def test_any_texts_are_read_or_refused(texts: list[tuple[str, str]]) -> None:
     assert read_or_refused(lambda: config_from(texts))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=80), st.binary(max_size=80))
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, main: bytes, drop_in: bytes) -> None:
     file = written(tmp_path_factory.mktemp("bytes"), drop_in, main=main)

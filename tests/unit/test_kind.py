@@ -22,6 +22,8 @@ GOOD: list[tuple[Kind[Any], Any, Any]] = [
     (kind.FLAG, False, False),
     (kind.PORT, 65535, 65535),
     (kind.PATH, "/a b/\n", "/a b/\n"),
+    (kind.MODEL, "/a b/", "/a b/"),
+    (kind.MODEL, "Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B"),
     (kind.ADDRESS, "localhost", "127.0.0.1"),
     (kind.ADDRESS, "0.0.0.0", "0.0.0.0"),
     (kind.ADDRESS, "::", "::"),
@@ -54,24 +56,30 @@ GOOD: list[tuple[Kind[Any], Any, Any]] = [
     (one_of("auto", "head"), "head", "head"),
 ]
 
+
+def each(wanted: Kind[Any], *values: Any) -> list[tuple[Kind[Any], Any]]:
+    return [(wanted, value) for value in values]
+
+
 BAD: list[tuple[Kind[Any], Any]] = [
-    *((kind.TEXT, value) for value in ("", " \t\n", "a\0", 1, True, [], {})),
-    *((kind.NAME, value) for value in ("-a", "a/b", "../a", "a b", "")),
-    *((kind.FLAG, value) for value in (0, 1, "true", "")),
-    *((kind.PORT, value) for value in (0, -1, 65536, LARGE, 1.5, True, "80")),
-    *((kind.PATH, value) for value in ("a", "~/a", "./a", "", "/a\0", 1)),
-    *((kind.ADDRESS, value) for value in ("gpu-box", "10.0.0.300", "10.0.0", "10.0.0.1/24", "127.1", "", 1)),
-    *((kind.SPAN, value) for value in ("5 parsecs", "", "s", "1..5s", "-5s", "5 5", "1h x", "1e3", 5, 5.0, True)),
-    *((kind.TEXTS, value) for value in ("a", [1], [""], ["a", None], {})),
-    *((kind.COUNT, value) for value in ("1", 1.5, True)),
-    *((kind.COUNTS, value) for value in (1, [1.5], ["1"], [True])),
-    *((kind.NUMBER, value) for value in ("1", True, [])),
-    *((kind.POSITIVE, value) for value in (0, -1, 1 << 31, LARGE, 1.5, True, "1")),
-    *((kind.NAMES, value) for value in ("", [], ["a", "a"], ["a", ""], "-a", ["a", "--port"], 1, [1])),
-    *((kind.DEVICES, value) for value in ([], [0, 0], [-1], [1024], [True], ["0"], ["GPU-"], ["gpu-0"], 0, "0", [1.5])),
-    *((kind.HOST, value) for value in ("", "a b", "-a", "a-", "a..b", ".a", "10.0.0.300", "10.0.0", "http://a", 1)),
-    *((kind.SUBNETS, value) for value in (["10.10.1"], ["10.10.300."], ["x"], ["10.0.0.0.0/8"], [""], "10.", [1])),
-    *((one_of("auto", "head"), value) for value in ("heads", "", "AUTO", 1, True, [], ["auto"])),
+    *each(kind.TEXT, "", " \t\n", "a\0", 1, True, [], {}),
+    *each(kind.NAME, "-a", "a/b", "../a", "a b", ""),
+    *each(kind.FLAG, 0, 1, "true", ""),
+    *each(kind.PORT, 0, -1, 65536, LARGE, 1.5, True, "80"),
+    *each(kind.MODEL, "./a", "~/a", "a/b/c", "../a", "", "/a\0", 1),
+    *each(kind.PATH, "a", "~/a", "./a", "", "/a\0", 1),
+    *each(kind.ADDRESS, "gpu-box", "10.0.0.300", "10.0.0", "10.0.0.1/24", "127.1", "", 1),
+    *each(kind.SPAN, "5 parsecs", "", "s", "1..5s", "-5s", "5 5", "1h x", "1e3", 5, 5.0, True),
+    *each(kind.TEXTS, "a", [1], [""], ["a", None], {}),
+    *each(kind.COUNT, "1", 1.5, True),
+    *each(kind.COUNTS, 1, [1.5], ["1"], [True]),
+    *each(kind.NUMBER, "1", True, []),
+    *each(kind.POSITIVE, 0, -1, 1 << 31, LARGE, 1.5, True, "1"),
+    *each(kind.NAMES, "", [], ["a", "a"], ["a", ""], "-a", ["a", "--port"], 1, [1]),
+    *each(kind.DEVICES, [], [0, 0], [-1], [1024], [True], ["0"], ["GPU-"], ["gpu-0"], 0, "0", [1.5]),
+    *each(kind.HOST, "", "a b", "-a", "a-", "a..b", ".a", "10.0.0.300", "10.0.0", "http://a", 1),
+    *each(kind.SUBNETS, ["10.10.1"], ["10.10.300."], ["x"], ["10.0.0.0.0/8"], [""], "10.", [1]),
+    *each(one_of("auto", "head"), "heads", "", "AUTO", 1, True, [], ["auto"]),
 ]
 
 BEYOND_SCHEMA: list[tuple[Kind[Any], Any]] = [

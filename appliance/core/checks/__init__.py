@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from appliance.core.checks import build, checkpoint, memory, network
+from appliance.core.checks import architecture, build, checkpoint, memory, network
 from appliance.core.finding import Finding, Severity
 from appliance.core.situation import Situation
 
@@ -14,6 +14,9 @@ CHECKS: tuple[Check, ...] = (
     checkpoint.files_present,
     checkpoint.weights_whole,
     checkpoint.recipe_files,
+    architecture.architecture_loads,
+    architecture.quantization_computes,
+    architecture.answers_testable,
     network.address_free,
     network.keyless_exposure,
     network.key_in_command,
