@@ -176,6 +176,8 @@ class Facts:
     unread: tuple[Unread, ...]
     checkpoints: tuple[CheckpointFacts, ...] = ()
     """Others that were found."""
+    engine_runs: bool = False
+    """True while our own engine runs: what it holds of the memory will be free for the next."""
     driver_cuda: str | None = None
     """CUDA level of the driver, `13.0`."""
     nvcc_cuda: str | None = None

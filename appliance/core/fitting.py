@@ -89,12 +89,11 @@ def accelerator(facts: Facts, devices: Sequence[str] | None, count: int | None) 
     gpus = (named or _of_one_kind(facts.gpus))[:count]
     unified = all(_is_unified(gpu) for gpu in gpus)
     totals, free = [gpu.memory_total for gpu in gpus], [gpu.memory_free for gpu in gpus]
-    ours = _is_held(facts)
     return Accelerator(
         gpus=tuple(gpus),
         names=tuple((devices or [str(gpu.index) for gpu in gpus])[: len(gpus)]),
         total=facts.memory_total if unified else _least(totals),
-        free=None if ours else facts.memory_available if unified else _least(free),
+        free=None if facts.engine_runs else facts.memory_available if unified else _least(free),
         unified=unified,
     )
 
@@ -119,11 +118,6 @@ def _of_one_kind(gpus: Iterable[GpuFacts]) -> list[GpuFacts]:
 def _is_unified(gpu: GpuFacts) -> bool:
     named = UNIFIED_NAMES.search(gpu.name) or gpu.compute_capability in UNIFIED_CAPABILITIES
     return gpu.memory_total is None and bool(named)
-
-
-def _is_held(facts: Facts) -> bool:
-    """Tell whether our own engine runs, whose memory will be free again: its port was then not tried."""
-    return facts.port is None and not facts.why_unread("port")
 
 
 def _least(sizes: Iterable[int | None]) -> int | None:
@@ -318,7 +312,7 @@ def without_custom_all_reduce(accelerator: Accelerator | None, tp: int | None) -
 def cpu_memory(facts: Facts) -> int | None:
     """Return what an engine on the CPU can have: vLLM binds to the first NUMA node, however much the machine has."""
     available = facts.memory_available
-    if _is_held(facts) and facts.memory_total is not None:
+    if facts.engine_runs and facts.memory_total is not None:
         available = facts.memory_total * 9 // 10
     first = facts.numa[0].memory_total if facts.numa else None
     return min(size for size in (available, first) if size is not None) if available is not None else None

@@ -19,6 +19,8 @@ class Inquiry:
     port: int
     held: bool
     """True when our own running engine holds this port, so that trying would only meet it."""
+    engine_runs: bool = False
+    """True while our own engine runs, on whatever port."""
     files: tuple[str, ...] = ()
     """Files to look for."""
     cache: str | None = None
@@ -36,6 +38,7 @@ def inquiry_of(config: Config, recipe: Recipe, held: int | None = None) -> Inqui
         host=config.api.host,
         port=config.api.port,
         held=held == config.api.port,
+        engine_runs=held is not None,
         files=looked_for(config, recipe),
         cache=config.paths.cache,
     )

@@ -36,6 +36,7 @@ def gather(root: Path, inquiry: Inquiry) -> Facts:
         gpus=driver.gpus,
         memory_total=ask("memory_total", lambda: memory_bytes(root, "MemTotal")),
         memory_available=ask("memory_available", lambda: memory_bytes(root, "MemAvailable")),
+        engine_runs=inquiry.engine_runs,
         port=ask("port", lambda: _port(root, inquiry)) if not inquiry.held else None,
         checkpoints=_others(root, model, found, notebook),
         driver_cuda=driver.cuda,

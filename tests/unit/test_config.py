@@ -9,7 +9,6 @@ from appliance.core.opentable import LAST_RESORT, RESERVED_FLAGS
 from appliance.core.problem import RefusedError
 from appliance.core.setting import Json, arguments_of
 
-
 MODEL_WANTED = "an absolute path, or NAME or ORG/NAME below [paths] models"
 
 

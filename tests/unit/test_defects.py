@@ -325,9 +325,30 @@ def test_speculation_is_not_set_a_second_time(words: tuple[str, ...]) -> None:
     assert problem.key == "[engine] extra_args"
 
 
-def test_a_reserve_that_leaves_no_prefill_is_refused_with_both_numbers() -> None:
-    (problem,) = refused("decode_reserve_tokens = 16381\n")
-    assert "16381 of 16384 tokens leaves 0" in problem.what
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("decode_reserve_tokens = 16381\n", "16381 of 16384 tokens leaves 0 for prefill"),
+        ('spec_extra = { model = "x" }\n', "must not set model"),
+        ('spec_method = "mtp"\nspec_extra = { a = 1 }\n', 'made for "dflash", and the method is "mtp"'),
+        ('spec_method = "eagle"\n', "wants one of dflash, mtp, none"),
+        ("[vllm]\nmax_num_seqs = 0\n", "found 0, wants a whole number of at least 1"),
+        ("[vllm]\nmax_num_batched_tokens = 31\n", "is 31 and must be at least max_num_seqs, which is 32"),
+        ("[cluster]\nnodes = 1\n", "is made for 2, 3, 4, 6, found 1"),
+        ('[cluster]\nhead = "192.168.7.12"\nrole = "head"\n', "this machine is 192.168.7.11 and head"),
+        ('[cluster]\nhead = "192.168.7.11"\nrole = "worker"\n', 'head = "192.168.7.11" is this machine'),
+    ],
+)
+def test_values_that_do_not_fit_the_model_are_refused_in_the_file_too(text: str, told: str) -> None:
+    assert any(told in problem.what for problem in refused(text))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"), [("max_num_seqs = 0", "found 0, wants"), ("max_num_batched_tokens = 3", "must be at least")]
+)
+def test_counts_are_held_against_each_other_in_the_file_too(tmp_path: Path, line: str, told: str) -> None:
+    with pytest.raises(RefusedError, match=told):
+        four_plan(tmp_path, f"[vllm]\n{line}\n")
 
 
 @pytest.mark.parametrize("line", ["decode_reserve_tokens = -1", "kv_extra_memory = -1", 'kv_extra_memory = "2GiB"'])
@@ -350,11 +371,6 @@ def test_the_drafter_takes_one_depth_and_another_is_noted() -> None:
     assert box_plan("spec_tokens = 7\n").notes == ()
     assert any("7" in note for note in box_plan("spec_tokens = 5\n").notes)
     assert box_plan('spec_method = "mtp"\nspec_tokens = 5\n').notes == ()
-
-
-def test_one_box_is_no_group() -> None:
-    (problem,) = refused("[cluster]\nnodes = 1\n")
-    assert problem.what.endswith("is made for 2, 3, 4, 6, found 1")
 
 
 @pytest.mark.parametrize(("nodes", "pool"), [(2, 8589934592), (3, 12884901888), (4, 27917287425), (6, 27917287424)])

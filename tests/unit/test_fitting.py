@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from appliance.core.facts import EngineFacts, Facts, GpuFacts, PortFacts, Unread
+from appliance.core.facts import EngineFacts, Facts, GpuFacts, Unread
 from appliance.core.fitting import (
     GIB,
     MIB,
@@ -158,11 +158,9 @@ def test_a_gpu_that_others_hold_may_become_free() -> None:
 
 def test_what_our_own_engine_holds_is_not_counted_as_taken() -> None:
     facts = machine(gpu(0, free=4 * GIB))
-    held = dataclasses.replace(facts, unread=(), port=None)
-    assert utilization(accelerator(held, None, None)) == 0.90
-    tried = dataclasses.replace(held, port=PortFacts(host="::", port=1, fault=None, transient=False))
+    assert utilization(accelerator(dataclasses.replace(facts, engine_runs=True), None, None)) == 0.90
     with pytest.raises(NotYetError):
-        utilization(accelerator(tried, None, None))
+        utilization(accelerator(facts, None, None))
 
 
 def test_a_shared_gpu_gives_a_share_of_its_total() -> None:

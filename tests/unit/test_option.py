@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from appliance.core.option import Option, OptionList, canonical, fault_of
 from appliance.engine.lister import entry_of, variables_of
-from appliance.engine.optionlist import NOTHING, OPTIONS, SHIPPED, listed, options_of, text_of, write_list
+from appliance.engine.optionlist import NOTHING, OPTIONS, SHIPPED, SHIPPED_NAME, listed, options_of, text_of, write_list
 
 SHIPPED_LIST = options_of(None, "0.32.0")
 BY_NAME = {option.name: option for option in SHIPPED_LIST.options}
@@ -132,7 +132,9 @@ def test_the_shipped_list_describes_what_the_parser_of_0_32_takes() -> None:
     assert {"VLLM_CACHE_ROOT", "VLLM_CUSTOM_ALLREDUCE_ALGO", "CUDA_VISIBLE_DEVICES"} <= set(SHIPPED_LIST.variables)
 
 
-@pytest.mark.parametrize("file", sorted(SHIPPED.iterdir()), ids=lambda file: str(file.name))
+@pytest.mark.parametrize(
+    "file", sorted(f for f in SHIPPED.iterdir() if SHIPPED_NAME.fullmatch(f.name)), ids=lambda file: str(file.name)
+)
 def test_a_shipped_list_is_named_after_its_version_sorted_and_names_no_place(file: Path) -> None:
     options = options_of(None, file.stem.removeprefix("vllm-"))
     assert (options.origin, file.name) == (str(file), f"vllm-{options.vllm}.json")

@@ -119,3 +119,8 @@ def test_the_running_engines_own_port_is_not_tried() -> None:
     assert inquiry_of(config(), RECIPE, 8000).held
     assert inquiry_of(config('[api]\nhost = "0.0.0.0"\n'), RECIPE, 8000).held
     assert not inquiry_of(config("[api]\nport = 8001\n"), RECIPE, 8000).held
+
+
+def test_our_own_running_engine_is_known_on_whatever_port_it_listens() -> None:
+    assert inquiry_of(config("[api]\nport = 8001\n"), RECIPE, 8000).engine_runs
+    assert not inquiry_of(config(), RECIPE).engine_runs
