@@ -186,6 +186,29 @@ def _all_rails(facts: Facts) -> Iterator[Rail]:
                 yield Rail(device=port.device, gid=gid.index, subnet=entry.address)
 
 
+def single_rail(facts: Facts, cluster: Cluster) -> str | None:
+    """Tell when a mesh runs over one port, and which others this machine has.
+
+    One PCIe root of the adapter carries 112 Gb/s, both carry 196.
+    """
+    rails = rails_of(facts, cluster)
+    if cluster.layout != "mesh" or len(rails) > 1:
+        return None
+    others = [
+        f"{port.device} ({port.state or 'state unknown'})" for port in ports_of(facts) if port.device != rails[0].device
+    ]
+    has = f"; {', '.join(others)} has no address of the fabric" if others else ", the only one of this machine"
+    return f"the fabric is {rails[0].device} alone, about half of what two ports carry{has}"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def ray_address(cluster: Cluster) -> str:
     """Return where Ray is joined: the named head's daemon, else this machine's own, which knows the group."""
     return f"{cluster.head or '127.0.0.1'}:6379"
@@ -195,6 +218,12 @@ def role_of(facts: Facts, cluster: Cluster) -> str:
     """Return `head` or `worker`, as the file or the head's address says. Raises UnfitError when both disagree."""
     if cluster.head is None:
         return "worker" if cluster.role == "worker" else "head"
+    if not _is_address(cluster.head):
+        if cluster.role == "auto":
+            raise UnfitError(
+                f'[cluster] head = "{cluster.head}" is a host name: write its address, or set role as well'
+            )
+        return cluster.role
     holds = host_address(facts, cluster) == cluster.head
     if cluster.role == "head" and not holds:
         raise UnfitError(

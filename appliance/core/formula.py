@@ -126,13 +126,16 @@ def _is_width(row: object) -> bool:
     return isinstance(row, list) and len(row) == 3 and all(type(number) is int for number in row)
 
 
-def draft_depth(method: str, tokens: int | None) -> int:
-    """Return how many tokens are drafted in a step.
+def draft_depth(speculative: Mapping[str, Any] | str | None) -> int:
+    """Return how many tokens a speculative config drafts in a step, also one that a person wrote as JSON text.
 
-    >>> draft_depth("dflash", 7), draft_depth("none", 7)
-    (7, 0)
+    >>> draft_depth({"method": "mtp", "num_speculative_tokens": 3}), draft_depth('{"num_speculative_tokens": 5}')
+    (3, 5)
+    >>> draft_depth(None)
+    0
     """
-    return 0 if method == "none" else tokens or 0
+    config = json.loads(speculative) if isinstance(speculative, str) else speculative
+    return int(config.get("num_speculative_tokens") or 0) if config else 0
 
 
 def cache_kind(capability: str | None, kv_cache_dtype: str) -> str:
@@ -250,6 +253,17 @@ def graphs_beyond(sizes: Sequence[int] | None, requests: int, draft_tokens: int)
     )
 
 
+def gpus_missing(devices: Sequence[str] | None, tp: int, pp: int) -> str | None:
+    """Tell when the GPUs that may be used are not as many as the model is split over.
+
+    >>> gpus_missing(["0", "1"], 2, 2)
+    'found 2 GPUs, tensor_parallel_size x pipeline_parallel_size is 4'
+    """
+    if devices is None or len(devices) == tp * pp:
+        return None
+    return f"found {len(devices)} GPUs, tensor_parallel_size x pipeline_parallel_size is {tp * pp}"
+
+
 def compiler_too_new(facts: Facts) -> str | None:
     """Tell when the CUDA compiler is newer than the driver: what it compiles at the first start would be rejected."""
     compiler, driver = facts.nvcc_cuda, facts.driver_cuda
@@ -281,7 +295,7 @@ FORMULAS: Mapping[str, Callable[..., Any]] = {
     for function in (
         *(total, joined, first_of, graph_sizes, graph_ceiling, prefill_threshold, speculative_config, draft_depth),
         *(cache_kind, options_digest, memory_per_rank, pool_overcommitted, batch_too_small, below_one, many_graphs),
-        *(threshold_too_large, drafter_depth),
+        *(threshold_too_large, drafter_depth, gpus_missing, fabric.single_rail),
         *(graphs_beyond, compiler_too_new, worker_here, fabric.host_address, fabric.host_interface),
         *(fabric.exact_interface, fabric.rdma_devices, fabric.gid_index, fabric.ray_address),
         *(shape.demand, shape.longest, shape.when_multimodal, shape.senses_limit, fitting.accelerator, fitting.split),

@@ -23,6 +23,8 @@ class Inquiry:
     """True while our own engine runs, on whatever port."""
     files: tuple[str, ...] = ()
     """Files to look for."""
+    packaged: tuple[str, ...] = ()
+    """Files to look for among the packages of the engine."""
     cache: str | None = None
     """Folder of what the engine compiles and downloads."""
     cuda_home: str | None = None
@@ -40,6 +42,7 @@ def inquiry_of(config: Config, recipe: Recipe, held: int | None = None) -> Inqui
         held=held == config.api.port,
         engine_runs=held is not None,
         files=looked_for(config, recipe),
+        packaged=tuple(overlay.file for overlay in recipe.overlays),
         cache=config.paths.cache,
     )
 

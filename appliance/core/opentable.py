@@ -116,6 +116,8 @@ def _variable_problem(name: str, found: object) -> tuple[str, str] | None:
         return "vllm-serve sets this variable itself", ""
     if SECRET_NAME.search(name):
         return "looks like a secret, and this file can be read by others", "remove it"
+    if name == "NCCL_IB_GID_INDEX" and found == "":
+        return "found an empty text, which NCCL reads as 0", "remove it: the index is derived at each start"
     if isinstance(found, int) and abs(found) >= 1 << 63:
         return f"found {shown(found)}, wants at most 63", ""
     if not isinstance(found, (str, int, float)) or "\0" in str(found):

@@ -104,7 +104,7 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
         )
     notes = tuple(_broken_rules(resolution, recipe))
     files = tuple(_needed_files(resolution, recipe, facts))
-    notes += tuple(_wrong_values(resolution, recipe, facts))
+    notes += (*_wrong_values(resolution, recipe, facts), *_impatience(config, settings))
     _require_overlays(resolution, recipe, facts)
     _refuse_repeated(resolution, config, recipe, settings)
     folders = tuple(_folders(resolution, recipe))
@@ -190,7 +190,8 @@ def _verdict(resolution: Resolution, recipe: Recipe, rule: Rule) -> str | None:
     except UnseenError:
         return None
     except UnfitError as error:
-        resolution.blame_rule(recipe, call, str(error))
+        if rule.refuse:
+            resolution.blame_rule(recipe, call, str(error))
         return None
     if what and rule.refuse:
         resolution.blame_rule(recipe, call, what)
@@ -215,13 +216,23 @@ def _wrong_values(resolution: Resolution, recipe: Recipe, facts: Facts) -> Itera
     folder = model_folder(config=resolution.config, recipe=recipe)
     checkpoint = facts.about(folder)
     for needed in recipe.values:
-        if checkpoint is None or checkpoint.config is None:
+        reason = facts.why_unread(f"config of {folder}")
+        if reason:
+            key = "[model] source"
+            resolution.refuse(resolution.config.origin(key), key, reason, "fetch config.json again")
+        elif checkpoint is None or checkpoint.config is None:
             yield f"{needed.config_key} of {folder}/config.json could not be looked at; it must be {needed.value}"
-            continue
-        found = _at(json.loads(checkpoint.config), needed.config_key)
-        if found != needed.value:
+        elif (found := _at(json.loads(checkpoint.config), needed.config_key)) != needed.value:
             what = f"{folder}/config.json: {needed.config_key} is {found or 'absent'}, this recipe needs {needed.value}"
             resolution.refuse(resolution.config.origin("[model] source"), "[model] source", what, needed.remedy)
+
+
+def _impatience(config: Config, settings: tuple[Setting, ...]) -> Iterator[str]:
+    """Tell when vLLM would be killed before it has finished what runs."""
+    wanted = next((setting.value for setting in settings if setting.name == "shutdown_timeout"), 0)
+    if isinstance(wanted, (int, float)) and wanted >= config.patience.stopping:
+        stopping = f"[patience] stopping kills the engine after {config.patience.stopping:g} s"
+        yield f"shutdown_timeout is {wanted} s, and {stopping}"
 
 
 def _at(table: object, key: str) -> object:
@@ -242,7 +253,9 @@ def overlays_of(recipe: Recipe, facts: Facts) -> tuple[str, ...]:
 
 def _require_overlays(resolution: Resolution, recipe: Recipe, facts: Facts) -> None:
     """Refuse stock kernels where the recipe was measured with patched ones, unless the file wants them."""
-    if not recipe.overlays or resolution.value("allow_stock") or not facts.searched:
+    own = {overlay.file for overlay in recipe.overlays}
+    looked = facts.searched or any(file.path.partition("-packages/")[2] in own for file in facts.files)
+    if not recipe.overlays or resolution.value("allow_stock") or not looked:
         return
     if not overlays_of(recipe, facts) and resolution.value("VLLM_GLM_SP_TP") is None:
         names = ", ".join(overlay.name for overlay in recipe.overlays)

@@ -236,7 +236,7 @@ class Resolution:
                 return (engine.tree if engine else None) or f"{engine_folder(config, self._facts)}/vllm"
             case "gpu_devices" | "gpu_count":
                 own = recipe.gpu.devices
-                devices = list(config.gpu.devices or map(str, own or ())) or None
+                devices = list(config.gpu.devices or map(str, own or ()))[: config.gpu.count] or None
                 return devices if name == "gpu_devices" else config.gpu.count
             case "nodes" | "fabric_layout":
                 return self._plainly(name)

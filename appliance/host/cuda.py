@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from appliance.host.command import printed
-from appliance.host.source import first_text, is_this_machine
+from appliance.host.source import first_text, is_this_machine, place
 
 KEPT = ("commands/nvcc-version.txt", "commands/nvcc.txt", "commands/nvcc--version.txt")
 """Where a root keeps what `nvcc --version` printed."""
@@ -20,6 +20,12 @@ def nvcc_release(root: Path, home: str | None) -> str:
     if home is None:
         raise LookupError("no CUDA home is named")
     return release_of(printed(f"{home}/bin/nvcc", "--version", seconds=PATIENCE))
+
+
+def toolkit_below(root: Path, packages: str) -> str | None:
+    """Return the CUDA toolkit that an engine's wheels brought, as that machine names it; the newest of several."""
+    found = sorted(place(root, f"{packages}/nvidia").glob("cu*/bin/nvcc")) if is_this_machine(root) else []
+    return str(found[-1].parents[1]) if found else None
 
 
 def release_of(text: str) -> str:

@@ -66,6 +66,16 @@ def _own_options(root: Path, folder: str) -> OptionList | None:
     return differing(options)
 
 
+def packages_of(root: Path, engine: EngineFacts | None) -> tuple[str, ...]:
+    """Return the folders of an engine's Python packages, as that machine names them."""
+    if engine is None:
+        return ()
+    folders = sorted(place(root, engine.folder).glob("lib/python3.*/*-packages"))
+    return tuple(
+        f"{engine.folder}/{folder.parent.parent.name}/{folder.parent.name}/{folder.name}" for folder in folders
+    )
+
+
 def differing(options: OptionList) -> OptionList | None:
     """Return a list where it is not the one that is shipped for its version."""
     file = SHIPPED / f"vllm-{options.vllm.partition('+')[0]}.json"

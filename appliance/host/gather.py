@@ -1,5 +1,6 @@
 """One snapshot of the machine; run in a process of its own, because a driver can hang for good."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -7,8 +8,8 @@ from appliance.core.facts import CheckpointFacts, Facts, FileFacts, PortFacts
 from appliance.core.inquiry import Inquiry
 from appliance.host.address import addresses
 from appliance.host.checkpoint import checkpoint_facts, config_line
-from appliance.host.cuda import nvcc_release
-from appliance.host.engine import engine_facts
+from appliance.host.cuda import nvcc_release, toolkit_below
+from appliance.host.engine import engine_facts, packages_of
 from appliance.host.filesystem import file_systems
 from appliance.host.gpu import driver_of
 from appliance.host.inventory import Inventory, inventory
@@ -30,8 +31,11 @@ def gather(root: Path, inquiry: Inquiry) -> Facts:
     driver = driver_of(root, notebook)
     found = inventory(root)
     folders = [folder for folder in (model, inquiry.cache, inquiry.engines) if folder]
+    engine = ask("engine", lambda: engine_facts(root, inquiry.engines, inquiry.engine))
+    packages = packages_of(root, engine)
+    home = inquiry.cuda_home or next((home for folder in packages if (home := toolkit_below(root, folder))), None)
     return Facts(
-        engine=ask("engine", lambda: engine_facts(root, inquiry.engines, inquiry.engine)),
+        engine=engine,
         checkpoint=ask("checkpoint", lambda: _checkpoint(root, model, notebook)) if model else None,
         gpus=driver.gpus,
         memory_total=ask("memory_total", lambda: memory_bytes(root, "MemTotal")),
@@ -40,12 +44,12 @@ def gather(root: Path, inquiry: Inquiry) -> Facts:
         port=ask("port", lambda: _port(root, inquiry)) if not inquiry.held else None,
         checkpoints=_others(root, model, found, notebook),
         driver_cuda=driver.cuda,
-        nvcc_cuda=ask("nvcc_cuda", lambda: nvcc_release(root, inquiry.cuda_home)),
+        nvcc_cuda=ask("nvcc_cuda", lambda: nvcc_release(root, home)),
         numa=ask("numa", lambda: numa_nodes(root, notebook)),
         addresses=ask("addresses", lambda: addresses(root)),
         rdma=ask("rdma", lambda: rdma_ports(root, notebook)),
         file_systems=ask("file_systems", lambda: file_systems(root, folders, notebook)),
-        files=_files(root, inquiry.files, found, notebook),
+        files=_files(root, (*inquiry.files, *_below(packages, inquiry.packaged)), found, notebook),
         searched=("/",) if found.complete else (),
         unread=tuple(notebook.unread),
     )
@@ -78,6 +82,10 @@ def _files(root: Path, asked: tuple[str, ...], found: Inventory, notebook: Noteb
         *(FileFacts(path=path, exists=exists) for path, exists in there.items() if exists is not None),
         *(FileFacts(path=path, exists=True) for path in found.files if path not in there),
     )
+
+
+def _below(folders: tuple[str, ...], names: tuple[str, ...]) -> Iterator[str]:
+    return (f"{folder}/{name}" for folder in folders for name in names)
 
 
 def _port(root: Path, inquiry: Inquiry) -> PortFacts:

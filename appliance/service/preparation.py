@@ -118,6 +118,8 @@ async def prepare(file: Path, attempt: int, held: int | None, spare: set[int]) -
 
 def _told(attempt: int, prospect: Prospect) -> Event:
     errors = prospect.errors
+    for note in prospect.plan.notes:
+        say(f"note: {note}", NOTICE)
     for finding in prospect.findings:
         if finding not in errors:
             say(f"{finding.severity}: {finding}", NOTICE)

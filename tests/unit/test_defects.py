@@ -119,8 +119,11 @@ def test_a_checkpoint_for_another_engine_is_refused_and_never_changed(tmp_path: 
 
 @pytest.mark.parametrize("config", ["{", "[]", ""])
 def test_a_config_that_can_not_be_read_is_not_called_one_without_the_key(tmp_path: Path, config: str) -> None:
-    (note,) = four_plan(tmp_path, config=config).notes
-    assert "could not be looked at" in note
+    with pytest.raises(RefusedError) as error:
+        four_plan(tmp_path, config=config)
+    assert "/m/config.json" in str(error.value)
+    assert "lacks" not in str(error.value)
+    assert "ple_embedding_dtype" not in str(error.value)
 
 
 @pytest.mark.parametrize("blank", ["' '", "'\t'"])
@@ -200,28 +203,25 @@ def test_the_copy_of_the_log_is_rotated_daily_and_above_its_cap_with_fourteen_ol
 
 
 def port(device: str, interface: str, address: str, index: int = 3) -> tuple[Address, RdmaPort]:
-    """Return an interface with one address, and the RDMA port that carries it."""
-    high, low = (f"{part:02x}" for part in (0xFF, 0xFF)), (f"{int(part):02x}" for part in address.split("."))
-    digits = "".join((*high, *low))
-    gid = ":".join((*["0000"] * 5, digits[:4], digits[4:8], digits[8:]))
-    entry = Gid(index=index, kind="RoCE v2", gid=gid, interface=interface)
-    return (
-        Address(interface=interface, address=address, prefix=24, scope="global"),
-        RdmaPort(
-            device=device,
-            port=1,
-            state="ACTIVE",
-            physical_state="LinkUp",
-            rate=200.0,
-            pci_address=None,
-            gids=(entry,),
-        ),
+    """Return an interface with one address, and the RDMA port that carries it in two entries, as the kernel does."""
+    digits = "".join(f"{int(part):02x}" for part in address.split("."))
+    gid = ":".join((*["0000"] * 5, "ffff", digits[:4], digits[4:]))
+    kinds = (("IB/RoCE v1", index - 1), ("RoCE v2", index))
+    found = RdmaPort(
+        device=device,
+        port=1,
+        state="ACTIVE",
+        physical_state="LinkUp",
+        rate=200.0,
+        pci_address=None,
+        gids=tuple(Gid(index=slot, kind=kind, gid=gid, interface=interface) for kind, slot in kinds),
     )
+    return Address(interface=interface, address=address, prefix=24, scope="global"), found
 
 
 def wired(*ports: tuple[Address, RdmaPort]) -> Facts:
     lan = Address(interface="lan0", address="172.16.0.1", prefix=24, scope="global")
-    addresses, rdma = (lan, *(address for address, _ in ports)), tuple(found for _, found in ports)
+    addresses, rdma = (*(address for address, _ in ports), lan), tuple(found for _, found in ports)
     return dataclasses.replace(box("none"), addresses=addresses, rdma=rdma)
 
 
@@ -229,6 +229,7 @@ def test_the_start_of_an_address_is_no_pattern() -> None:
     facts = wired(port("mlx5_0", "eth0", "192.168.100.5"), port("mlx5_1", "eth1", "192.168.1.5", index=9))
     plan = box_plan('[cluster]\nsubnets = ["192.168.1."]\n', facts)
     assert (variable(plan, "NCCL_IB_HCA"), variable(plan, "NCCL_IB_GID_INDEX")) == ("mlx5_1", "9")
+    assert variable(plan, "VLLM_HOST_IP") == "172.16.0.1", "the address of no fabric port, wherever it stands"
 
 
 def test_a_mesh_waits_for_every_subnet_and_a_ring_takes_what_is_cabled() -> None:
@@ -367,10 +368,23 @@ def test_a_threshold_above_the_budget_of_a_step_is_told() -> None:
     assert "16384" in told
 
 
-def test_the_drafter_takes_one_depth_and_another_is_noted() -> None:
-    assert box_plan("spec_tokens = 7\n").notes == ()
-    assert any("7" in note for note in box_plan("spec_tokens = 5\n").notes)
-    assert box_plan('spec_method = "mtp"\nspec_tokens = 5\n').notes == ()
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("spec_tokens = 7\n", ""),
+        ("spec_tokens = 5\n", "7"),
+        ('spec_method = "mtp"\nspec_tokens = 5\n', ""),
+        ('[vllm]\nmoe_backend = "marlin"\n', ""),
+        (
+            'capture_sizes = [8, 512]\n[vllm]\nmoe_backend = "marlin"\n',
+            "512 tokens exceeds max_num_seqs x (1 + draft) = 256",
+        ),
+    ],
+)
+def test_what_is_taken_and_unwise_is_noted_and_the_rest_is_not(text: str, told: str) -> None:
+    notes = box_plan(text).notes
+    assert told in "".join(notes)
+    assert bool(notes) == bool(told)
 
 
 @pytest.mark.parametrize(("nodes", "pool"), [(2, 8589934592), (3, 12884901888), (4, 27917287425), (6, 27917287424)])
