@@ -24,12 +24,14 @@ def total(*parts: int | None) -> int:
     return sum(part for part in parts if part is not None)
 
 
-def joined(*parts: object) -> str:
-    """Return the parts side by side, lists by commas.
+def joined(*parts: object) -> str | None:
+    """Return the parts side by side, lists by commas; None when one is not set.
 
-    >>> joined([0, 1, 2, 3]), joined("8002", "/v1")
-    ('0,1,2,3', '8002/v1')
+    >>> joined([0, 1, 2, 3]), joined("8002", "/v1"), joined(None)
+    ('0,1,2,3', '8002/v1', None)
     """
+    if None in parts:
+        return None
     return "".join(",".join(map(str, part)) if isinstance(part, (list, tuple)) else str(part) for part in parts)
 
 
@@ -254,12 +256,12 @@ def graphs_beyond(sizes: Sequence[int] | None, requests: int, draft_tokens: int)
 
 
 def gpus_missing(devices: Sequence[str] | None, tp: int, pp: int) -> str | None:
-    """Tell when the GPUs that may be used are not as many as the model is split over.
+    """Tell when there are fewer GPUs than the model is split over; vLLM takes the first of more.
 
     >>> gpus_missing(["0", "1"], 2, 2)
     'found 2 GPUs, tensor_parallel_size x pipeline_parallel_size is 4'
     """
-    if devices is None or len(devices) == tp * pp:
+    if devices is None or len(devices) >= tp * pp:
         return None
     return f"found {len(devices)} GPUs, tensor_parallel_size x pipeline_parallel_size is {tp * pp}"
 

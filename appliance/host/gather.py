@@ -18,7 +18,7 @@ from appliance.host.network import port_facts
 from appliance.host.notebook import Notebook
 from appliance.host.numa import numa_nodes
 from appliance.host.rdma import rdma_ports
-from appliance.host.source import is_there, is_this_machine
+from appliance.host.source import is_file, is_this_machine
 
 MOST_CHECKPOINTS = 256
 
@@ -77,7 +77,7 @@ def _others(root: Path, model: str | None, found: Inventory, notebook: Notebook)
 
 def _files(root: Path, asked: tuple[str, ...], found: Inventory, notebook: Notebook) -> tuple[FileFacts, ...]:
     """Return the files that were asked for, then those that a walk found besides."""
-    there = {path: notebook.ask(f"file {path}", partial(is_there, root, path)) for path in asked}
+    there = {path: notebook.ask(f"file {path}", partial(is_file, root, path)) for path in asked}
     return (
         *(FileFacts(path=path, exists=exists) for path, exists in there.items() if exists is not None),
         *(FileFacts(path=path, exists=True) for path in found.files if path not in there),

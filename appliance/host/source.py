@@ -195,6 +195,11 @@ def is_there(root: Path, path: str) -> bool:
     return True
 
 
+def is_file(root: Path, path: str) -> bool:
+    """Tell whether there is a file at a path. Raises LookupError where that can't be told."""
+    return is_there(root, path) and place(root, path).is_file()
+
+
 def reason_for(path: str, error: OSError) -> LookupError:
     """Return why a path can't be read."""
     if isinstance(error, FileNotFoundError):

@@ -221,7 +221,7 @@ def put(machine: Machine, file: Path, path: str) -> None:
             "checkpoint.folder: there is no folder /models/none",
         ),
         ('recipe = "demo"\n[engine]\nuse = "vllm-1"\n', "78", "build.engine: no usable vLLM under"),
-        ('recipe = "demo"\n[vllm]\nno_such_flag = 1\n', "78", "unrecognized arguments: --no-such-flag 1"),
+        ('recipe = "demo"\n[vllm]\nno_such_flag = 1\n', "78", "[vllm] no_such_flag: vLLM 0.32.0 has no such flag"),
     ],
 )
 def test_a_mistake_is_one_clear_error_and_no_restart(machine: Machine, text: str, status: str, told: str) -> None:

@@ -13,6 +13,7 @@ Reading = Callable[[str], Value]
 
 DIGITS = re.compile(r"[0-9]+")
 DECIMAL = re.compile(r"[0-9]+(\.[0-9]*)?|\.[0-9]+")
+SHORT_AMOUNT = re.compile(r"[1-9][0-9]*[kKmMgG]")
 SHORT_LENGTH = re.compile(r"[0-9]+(\.[0-9]+)?[kKmMgGtT]|auto")
 
 
@@ -41,6 +42,11 @@ def length(text: str) -> Value:
     if text == "-1":
         return -1
     return text if SHORT_LENGTH.fullmatch(text) else whole(1)(text)
+
+
+def amount(text: str) -> Value:
+    """Read a whole number of at least 1, which vLLM also takes as 16k or 8G."""
+    return text if SHORT_AMOUNT.fullmatch(text) else whole(1)(text)
 
 
 def decimal(text: str) -> Value:

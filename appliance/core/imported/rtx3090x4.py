@@ -72,6 +72,14 @@ def _log(draft: Draft, given: Assignment) -> None:
         draft.put(("log", "file"), given.value, given)
 
 
+def _topology(draft: Draft, given: Assignment) -> None:
+    """Refuse `strict`, which means that nothing is to be guessed; anything else falls back to the fixed settings."""
+    if given.value == "strict":
+        draft.refuse(given, "choosing the GPUs by topology comes later", "write AUTO_TOPO=0 for the fixed settings")
+    else:
+        draft.remark(given, TOPOLOGY)
+
+
 def _end(draft: Draft) -> None:
     """Hold the variables against each other, and take the arguments."""
     _compare(draft)
@@ -123,7 +131,7 @@ SCRIPT = Script(
         "CUDA_HOME": dropped("an engine finds the CUDA toolkit in its own environment"),
         "PATH": dropped("an engine finds its programs in its own environment"),
         "PYTHONPATH": dropped("an engine has its own environment; " + BUILT),
-        "AUTO_TOPO": dropped(TOPOLOGY),
+        "AUTO_TOPO": _topology,
         "AUTO_TOPO_NCCL": dropped(TOPOLOGY),
         "AUTO_TOPO_BIND": dropped(TOPOLOGY),
         "LANE_GPUS": dropped(TOPOLOGY + "; [gpu] devices names the GPUs"),

@@ -15,7 +15,10 @@ from appliance.core.record import record
 
 Rule = Callable[[Draft, Assignment], None]
 
-PASSED_ON = re.compile(r"(VLLM|NCCL|CUDA|TORCH[A-Z]*|PYTORCH|GLOO|HF|OMP|RAY|MENTAT|TRITON|FLASHINFER|TILELANG)_\w+")
+PASSED_ON = re.compile(
+    r"(VLLM|NCCL|CUDA|TORCH[A-Z]*|PYTORCH|GLOO|HF|OMP|RAY|MENTAT|TRITON|FLASHINFER|TILELANG|UCX|TRANSFORMERS|NUMEXPR)_\w+"
+    r"|MAX_JOBS|LD_LIBRARY_PATH"
+)
 """Names that vLLM and what it stands on read themselves; both scripts hand them on as they are."""
 
 NEARLY = 0.9
