@@ -306,3 +306,8 @@ def test_a_worker_elsewhere_than_the_head_and_a_head_by_name_are_fine() -> None:
     for role, head in (("worker", "10.0.0.2"), ("head", "10.0.0.1"), ("head", "spark-head"), ("worker", "spark-head")):
         cluster = {"role": role, "head": head, "host_address": "10.0.0.1"}
         assert table_for(f"ROLE={role}\nHEAD_HOST={head}\nVLLM_HOST_IP=10.0.0.1") == {"cluster": cluster}
+
+
+def test_amounts_may_be_short() -> None:
+    text = imported(RECIPE, environment_of(b"KV_CACHE_MEMORY=16G\nMAX_NUM_BATCHED_TOKENS=16k\n", "x.env"), ())
+    assert tomli.loads(text)["vllm"] == {"kv_cache_memory_bytes": "16G", "max_num_batched_tokens": "16k"}

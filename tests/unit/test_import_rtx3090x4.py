@@ -295,3 +295,13 @@ def test_every_problem_is_told_at_once_in_the_order_of_the_lines() -> None:
         "command line",
         *(f"x.env:{n}" for n in (1, 2, 3, 4)),
     ]
+
+
+def test_strict_topology_is_not_guessed_at() -> None:
+    with pytest.raises(RefusedError, match=r"x\.env:1: AUTO_TOPO: choosing the GPUs by topology comes later"):
+        imported(RECIPE, environment_of(b"AUTO_TOPO=strict\n", "x.env"), ())
+
+
+def test_what_compilers_and_loaders_read_is_passed_on() -> None:
+    text = imported(RECIPE, environment_of(b"MAX_JOBS=3\nLD_LIBRARY_PATH=/opt/lib\n", "x.env"), ())
+    assert tomli.loads(text)["env"] == {"MAX_JOBS": "3", "LD_LIBRARY_PATH": "/opt/lib"}

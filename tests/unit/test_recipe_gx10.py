@@ -136,3 +136,33 @@ def test_an_engine_that_would_be_killed_before_it_is_done_is_noted() -> None:
     assert "shutdown_timeout" not in "".join(
         four('[vllm]\nshutdown_timeout = 60\n[patience]\nstopping = "90s"\n').notes
     )
+
+
+def variables(text: str) -> dict[str, str]:
+    return {variable.name: variable.value for variable in plan(text).env}
+
+
+def test_a_named_gpu_reaches_the_engine_of_a_box() -> None:
+    assert variables("[gpu]\ndevices = [0]\n")["CUDA_VISIBLE_DEVICES"] == "0"
+    assert "CUDA_VISIBLE_DEVICES" not in variables("")
+
+
+def test_a_claim_counts_without_a_ring_and_a_ring_claims_for_its_group() -> None:
+    assert "MENTAT_CLAIM" not in variables('group = "g"\n')
+    assert variables('claim = "c"\n')["MENTAT_CLAIM"] == "c"
+    ring = '[cluster]\nfabric_layout = "ring"\n'
+    assert variables(f'group = "g"\n{ring}')["MENTAT_CLAIM"] == "g"
+    assert variables(f'claim = "c"\n{ring}')["MENTAT_CLAIM"] == "c"
+
+
+def test_numbers_in_thousands_are_vllms_and_the_formulas() -> None:
+    argv = plan('decode_reserve_tokens = 1000\n[vllm]\nmax_num_batched_tokens = "16k"\n').argv
+    assert argv[argv.index("--max-num-batched-tokens") + 1] == "16k"
+    assert argv[argv.index("--long-prefill-token-threshold") + 1] == "15000"
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "scales").mkdir()
+    file = f'recipe = "{RTX3090X4}"\n[knobs]\nscales = "/scales"\n'
+    facts = gather(tmp_path, inquiry_of(config_of(file, "x.toml"), recipe(RTX3090X4)))
+    assert facts.has_file("/scales") is False
