@@ -1,10 +1,12 @@
 """`vllm-serve recipes`: which recipes there are, and what each of them knows."""
 
+import inspect
 import json
 from collections.abc import Iterator
 
 import click
 
+from appliance.core.formula import FORMULAS
 from appliance.core.knob import Knob
 from appliance.core.problem import RefusedError, did_you_mean
 from appliance.core.recipe import Recipe
@@ -51,6 +53,14 @@ def show(identity: str, as_json: bool) -> None:
         raise click.UsageError(f'there is no recipe "{identity}"; {did_you_mean(identity, files)}')
     recipe = recipe_at(files[identity])
     click.echo(json.dumps(_table(recipe)) if as_json else "\n".join(_lines(recipe)))
+
+
+@command.command("formulas")
+def formulas_command() -> None:
+    """List the formulas that a recipe can name, with what they are given."""
+    for name, formula in sorted(FORMULAS.items()):
+        given = ", ".join(inspect.signature(formula).parameters)
+        click.echo(f"{name}({given})\n    {(inspect.getdoc(formula) or '').splitlines()[0]}")
 
 
 def _table(recipe: Recipe) -> dict[str, object]:

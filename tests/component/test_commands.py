@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 import tomli
 
+from appliance.core.config import config_of
+from appliance.core.inquiry import plain_inquiry
+from appliance.core.plan import build
+from appliance.core.recipe import recipe_of
+from appliance.host.gather import gather
 from tests.rig import ROOT
 
 COMMAND = (sys.executable, "-P", "-s", "-m", "appliance.cli.main")
@@ -107,3 +112,18 @@ def test_every_recipe_can_be_shown() -> None:
         assert all(knob["doc"] for knob in shown["knobs"])
         assert recipe["summary"] in run("recipes", "show", recipe["id"])
     assert "did you mean demo" in run("recipes", "show", "demmo", status=2)
+
+
+def test_the_example_of_the_documentation_is_a_recipe() -> None:
+    text = (ROOT / "docs/recipes.md").read_text().partition("```toml\n")[2].partition("```")[0]
+    recipe = recipe_of(text, "mine/qwen3-30b.toml")
+    facts = gather(ROOT / "tests/machines/h200x2", plain_inquiry())
+    argv = build(config_of("", "x.toml"), recipe, facts).argv
+    assert argv[argv.index("--cudagraph-capture-sizes") + 1 :][:5] == ("1", "2", "4", "8", "12")
+    argv = build(config_of("[knobs]\ndraft_tokens = 1\n", "x.toml"), recipe, facts).argv
+    assert json.loads(argv[argv.index("--speculative-config") + 1])["num_speculative_tokens"] == 1
+
+
+def test_every_formula_is_listed_with_what_it_is_given() -> None:
+    listed = run("recipes", "formulas")
+    assert "graph_sizes(requests, draft_tokens)\n    Return the CUDA graph sizes" in listed
