@@ -7,7 +7,8 @@ import click
 from appliance.core.document import LARGEST_FILE
 from appliance.core.envfile import Environment, environment_of
 from appliance.core.imported import SCRIPTS, imported
-from appliance.core.problem import Problem, RefusedError, did_you_mean
+from appliance.core.problem import did_you_mean
+from appliance.service.textfile import bounded
 
 ARGUMENTS = "arguments"
 
@@ -45,9 +46,4 @@ def _environment(file: str | None) -> Environment:
         return Environment(file="")
     if file == "-":
         return environment_of(click.get_binary_stream("stdin").read(LARGEST_FILE + 1), "standard input")
-    try:
-        with Path(file).open("rb") as stream:
-            return environment_of(stream.read(LARGEST_FILE + 1), file)
-    except OSError as error:
-        what = f"can't be read: {error.strerror}"
-        raise RefusedError([Problem(file=file, line=None, key="", what=what)]) from None
+    return environment_of(bounded(Path(file), LARGEST_FILE), file)

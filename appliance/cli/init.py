@@ -61,7 +61,7 @@ def command(source: str, recipe: str, output: Path, force: bool) -> None:
     if printed:
         click.echo(text, nl=False)
         return
-    write_text(output, text)
+    write_text(output, text, replace=force or output.exists())
     click.echo("\n".join(_next_steps(output)))
 
 

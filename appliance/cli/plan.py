@@ -10,15 +10,22 @@ import click
 
 from appliance.cli.option import config_option
 from appliance.core.codec import record_of
+from appliance.core.config import Config
 from appliance.core.facts import Facts
 from appliance.core.inquiry import inquiry_of
 from appliance.core.plan import Plan
+from appliance.core.problem import RefusedError
+from appliance.core.resolution import model_folder
 from appliance.core.secret import arguments_without_secrets, without_secrets
 from appliance.core.setting import plain
 from appliance.host.gather import gather
 from appliance.service.configfile import read_config
 from appliance.service.preparation import Prospect, prospect_of
 from appliance.service.share import chosen_recipe
+from appliance.service.textfile import bounded, problem_with
+
+MOST_FACTS = 1 << 24
+"""Bytes; a large machine comes to some hundred thousand."""
 
 
 @click.command()
@@ -27,7 +34,7 @@ from appliance.service.share import chosen_recipe
     "--facts", "facts_file", type=click.Path(path_type=Path, exists=True), help="Use a saved `vllm-serve facts --json`."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON: argv, env, unset, prefix, settings.")
-@click.option("--shell", is_flag=True, help="Print a command that can be pasted; secrets are in it.")
+@click.option("--shell", is_flag=True, help="Print a command to paste into bash; secrets are in it.")
 def command(config_file: Path, facts_file: Path | None, as_json: bool, shell: bool) -> None:
     """Show the command that starts vLLM, with the origin of each setting; start nothing.
 
@@ -36,7 +43,8 @@ def command(config_file: Path, facts_file: Path | None, as_json: bool, shell: bo
     """
     config = read_config(config_file)
     recipe = chosen_recipe(config)
-    facts = _saved(facts_file) if facts_file else gather(Path("/"), inquiry_of(config, recipe))
+    saved = _saved(facts_file).asked_for(model_folder(config, recipe)) if facts_file else None
+    facts = saved or gather(Path("/"), inquiry_of(config, recipe))
     prospect = prospect_of(config, recipe, facts)
     for note in _notes(prospect):
         click.echo(note, err=True)
@@ -44,14 +52,17 @@ def command(config_file: Path, facts_file: Path | None, as_json: bool, shell: bo
     if as_json or shell:
         click.echo(json.dumps(_table(plan)) if as_json else _command(plan))
     else:
-        click.echo("\n".join(_lines(plan)).replace(recipe.file, f"recipe {recipe.id}"))
+        click.echo("\n".join(_lines(plan, config)).replace(recipe.file, f"recipe {recipe.id}"))
 
 
 def _saved(file: Path) -> Facts:
     try:
-        return record_of(Facts, file.read_text())
-    except (ValueError, OSError) as error:
-        raise click.UsageError(f"{file}: {error}") from None
+        return record_of(Facts, bounded(file, MOST_FACTS).decode())
+    except RecursionError:
+        what = "nested too deeply"
+    except ValueError as error:
+        what = str(error)
+    raise RefusedError([problem_with(file, what, "it wants what `vllm-serve facts --json` prints")])
 
 
 def _notes(prospect: Prospect) -> Iterator[str]:
@@ -80,6 +91,8 @@ def _table(plan: Plan) -> dict[str, Any]:
 def _command(plan: Plan) -> str:
     """Return the launch as one shell command."""
     unset = [f"-u {name}" for name in plan.unset if "*" not in name]
+    starts = [name.rstrip("*") for name in plan.unset if "*" in name]
+    unset += [f"$(compgen -e {start} | sed 's/^/-u /')" for start in starts]
     words = ["env", *unset, *(f"{v.name}={shlex.quote(v.value)}" for v in plan.env)]
     return " \\\n  ".join([*words, *map(shlex.quote, plan.prefix), *_by_flag(plan.argv)])
 
@@ -95,17 +108,24 @@ def _by_flag(argv: Iterable[str]) -> Iterator[str]:
     yield " ".join(line)
 
 
-def _lines(plan: Plan) -> Iterator[str]:
+def _lines(plan: Plan, config: Config) -> Iterator[str]:
     """Yield the plan as a person reads it: a value a line, with where it comes from."""
     yield "# variables"
     for variable in plan.env:
-        shown = shlex.quote(str(without_secrets(variable.value, variable.name)))
-        yield _noted(f"{variable.name}={shown}", variable.origin)
+        value = shlex.quote(str(without_secrets(variable.value, variable.name)))
+        yield _noted(f"{variable.name}={value}", variable.origin)
     yield f"# not inherited: {' '.join(plan.unset)}"
-    origins = {setting.name: setting.origin for setting in plan.settings}
-    for line in _by_flag((*plan.prefix, *arguments_without_secrets(plan.argv))):
+    own = {"host": "[api] host", "port": "[api] port", "served_model_name": "[model] served_model_name"}
+    origins = {name: dict(config.origins).get(key, "") for name, key in own.items()}
+    origins.update({setting.name: setting.origin for setting in plan.settings if setting.name not in own})
+    words = tuple(arguments_without_secrets(plan.argv))
+    extra = len(config.engine.extra_args)
+    for line in _by_flag((*plan.prefix, *words[: len(words) - extra])):
         name = line.split()[0].removeprefix("--").removeprefix("no-").replace("-", "_")
         yield _noted(line, origins.get(name, ""))
+    given = words[len(words) - extra :]
+    for line in _by_flag(given) if given else ():
+        yield _noted(line, config.origin("[engine] extra_args"))
     for folder in plan.folders:
         yield f"# folder {folder.path}{', emptied before each launch' if folder.fresh else ''}"
 

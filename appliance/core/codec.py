@@ -23,4 +23,15 @@ def record_of(cls: type[Value], text: str) -> Value:
     try:
         return _CONVERTER.structure(table, cls)
     except (cattrs.errors.BaseValidationError, cattrs.errors.ForbiddenExtraKeysError, TypeError, KeyError) as error:
-        raise ValueError(f"not a {cls.__name__}: {error}") from error
+        raise ValueError(f"not a {cls.__name__}: {_innermost(error)}") from error
+
+
+def _innermost(error: BaseException) -> str:
+    """Return the first cause in a tree of errors, with the field that it is about."""
+    notes: list[str] = []
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+        notes += getattr(error, "__notes__", [])
+    field = notes[-1].rpartition(" ")[2] if notes else ""
+    what = f"missing {error}" if isinstance(error, KeyError) else str(error)
+    return f"{field}: {what}" if field else what

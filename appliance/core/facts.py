@@ -1,5 +1,7 @@
 """What was found on the machine: one snapshot for each attempt to start."""
 
+import dataclasses
+
 from appliance.core.option import OptionList
 from appliance.core.record import record
 
@@ -203,6 +205,15 @@ class Facts:
             return known
         below = any(path.startswith(f"{folder.rstrip('/')}/") for folder in self.searched)
         return False if below else None
+
+    def asked_for(self, folder: str | None) -> "Facts":
+        """Return the same facts with a checkpoint that was found as the one that was asked for."""
+        if self.checkpoint is not None or folder is None or self.why_unread("checkpoint"):
+            return self
+        found, unread = self.about(folder), self.unread
+        if found is None and self.has_file(f"{folder}/config.json") is False:
+            unread = (*unread, Unread(what="checkpoint", reason=f"there is no {folder}/config.json"))
+        return dataclasses.replace(self, checkpoint=found, unread=unread)
 
     def about(self, folder: str | None) -> CheckpointFacts | None:
         """Return what is known of a checkpoint's folder."""

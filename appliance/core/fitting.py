@@ -82,9 +82,9 @@ def accelerator(facts: Facts, devices: Sequence[str] | None, count: int | None) 
     if device_of(facts) == "cpu":
         return None
     if not facts.gpus:
-        raise NotYetError(
-            f"the engine needs a GPU, none was found: {facts.why_unread('gpus') or 'the driver has none'}"
-        )
+        raise NotYetError(f"the engine needs a GPU, none was found: {facts.why_unread('gpus') or _none_found(facts)}")
+    if count and count > len(facts.gpus):
+        raise UnfitError(f"[gpu] count wants {count} GPUs, this machine has {len(facts.gpus)}")
     named = [_gpu(facts.gpus, device) for device in devices or ()]
     gpus = (named or _of_one_kind(facts.gpus))[:count]
     unified = all(_is_unified(gpu) for gpu in gpus)
@@ -96,6 +96,10 @@ def accelerator(facts: Facts, devices: Sequence[str] | None, count: int | None) 
         free=None if facts.engine_runs else facts.memory_available if unified else _least(free),
         unified=unified,
     )
+
+
+def _none_found(facts: Facts) -> str:
+    return "nobody looked for one" if facts.gpus is None else "the driver has none"
 
 
 def _gpu(gpus: Iterable[GpuFacts], device: str) -> GpuFacts:
@@ -122,7 +126,7 @@ def _is_unified(gpu: GpuFacts) -> bool:
 
 def _least(sizes: Iterable[int | None]) -> int | None:
     known = list(sizes)
-    return None if None in known else min(size for size in known if size is not None)
+    return min((size for size in known if size), default=None) if all(known) else None
 
 
 def utilization(accelerator: Accelerator | None) -> float | None:

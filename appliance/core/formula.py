@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from appliance.core import fabric, fitting, shape
-from appliance.core.facts import CheckpointFacts, Facts
+from appliance.core.facts import Facts
 from appliance.core.kind import UnfitError
 
 GRAPH_CEILING = 512
 """Tokens; vLLM captures no larger CUDA graph by itself."""
 
-GIB = 1 << 30
+DEEPEST = 64
+"""Drafted tokens in a step; no drafter comes near it."""
+
+MOST_REQUESTS = 1 << 16
+"""At once; the list of graphs grows with them."""
 
 
 def total(*parts: int | None) -> int:
@@ -55,6 +59,8 @@ def graph_sizes(requests: int, draft_tokens: int) -> list[int]:
     >>> graph_sizes(10, 3)[-1], graph_sizes(1, 3), graph_sizes(3, 0)
     (40, [1, 2, 4], [1, 2, 3])
     """
+    if not 1 <= requests <= MOST_REQUESTS:
+        raise UnfitError(f"max_num_seqs is {requests}, wants a number from 1 to {MOST_REQUESTS}")
     step = draft_tokens + 1
     small = [size for size in (1, 2, 4) if size <= max(step, 1)]
     return sorted({*small, *(step * count for count in range(1, requests + 1))})
@@ -70,7 +76,7 @@ def graph_ceiling(requests: int, draft_tokens: int | None, speculative: Mapping[
     >>> graph_ceiling(4, 7, {"num_speculative_tokens_per_batch_size": [[1, 4, 7]]}) is None
     True
     """
-    if speculative and "num_speculative_tokens_per_batch_size" in speculative:
+    if isinstance(speculative, dict) and "num_speculative_tokens_per_batch_size" in speculative:
         return None
     return min(requests * ((draft_tokens or 0) + 1), GRAPH_CEILING)
 
@@ -129,15 +135,17 @@ def _is_width(row: object) -> bool:
 
 
 def draft_depth(speculative: Mapping[str, Any] | str | None) -> int:
-    """Return how many tokens a speculative config drafts in a step, also one that a person wrote as JSON text.
+    """Return how many tokens a speculative config drafts in a step. Raises UnfitError for what is no such number.
 
-    >>> draft_depth({"method": "mtp", "num_speculative_tokens": 3}), draft_depth('{"num_speculative_tokens": 5}')
-    (3, 5)
-    >>> draft_depth(None)
-    0
+    >>> draft_depth({"method": "mtp", "num_speculative_tokens": 3}), draft_depth(None)
+    (3, 0)
     """
-    config = json.loads(speculative) if isinstance(speculative, str) else speculative
-    return int(config.get("num_speculative_tokens") or 0) if config else 0
+    if not isinstance(speculative, dict):
+        return 0
+    depth = speculative.get("num_speculative_tokens") or 0
+    if type(depth) is not int or not 0 <= depth <= DEEPEST:
+        raise UnfitError(f"num_speculative_tokens is {depth}, wants a whole number from 1 to {DEEPEST}")
+    return depth
 
 
 def cache_kind(capability: str | None, kv_cache_dtype: str) -> str:
@@ -220,13 +228,14 @@ def drafter_depth(method: str, tokens: int | None) -> str | None:
     )
 
 
-def below_one(*numbers: int) -> str | None:
+def below_one(*numbers: int | None) -> str | None:
     """Tell when a count is not positive.
 
     >>> below_one(4, 0)
     'found 0, wants a whole number of at least 1'
     """
-    bad = next((number for number in numbers if not isinstance(number, int) or number < 1), None)
+    given = (number for number in numbers if number is not None)
+    bad = next((number for number in given if not isinstance(number, int) or number < 1), None)
     return None if bad is None else f"found {bad}, wants a whole number of at least 1"
 
 
@@ -236,17 +245,18 @@ def many_graphs(sizes: Mapping[str, Any]) -> str | None:
     >>> many_graphs({"cudagraph_capture_sizes": [1, 2, 4]}) is None
     True
     """
-    count = len(sizes.get("cudagraph_capture_sizes", ()))
+    count = len(sizes.get("cudagraph_capture_sizes") or ()) if isinstance(sizes, dict) else 0
     return f"{count} CUDA graphs: capture time and GPU memory grow with each" if count > 8 else None
 
 
-def graphs_beyond(sizes: Sequence[int] | None, requests: int, draft_tokens: int) -> str | None:
+def graphs_beyond(sizes: Sequence[int] | int | None, requests: int, draft_tokens: int) -> str | None:
     """Tell when the largest captured graph is larger than any decode step: vLLM then decodes without it, silently.
 
     >>> graphs_beyond([8, 512], 32, 7)
     'the largest graph of 512 tokens exceeds max_num_seqs x (1 + draft) = 256: decoding above that runs without graphs'
     """
     ceiling = requests * (draft_tokens + 1)
+    sizes = [sizes] if isinstance(sizes, int) else sizes
     if not sizes or max(sizes) <= ceiling:
         return None
     return (
@@ -278,6 +288,17 @@ def _release(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".") if part.isdigit())
 
 
+def unequal_ranks(tp: int, nodes: int) -> str | None:
+    """Tell when the model is not split over every machine of the group, one part each.
+
+    >>> unequal_ranks(2, 4)
+    'tensor_parallel_size is 2 on 4 machines, wants one rank for each: set [cluster] nodes'
+    """
+    if tp == nodes:
+        return None
+    return f"tensor_parallel_size is {tp} on {nodes} machines, wants one rank for each: set [cluster] nodes"
+
+
 def worker_here(facts: Facts, cluster: fabric.Cluster) -> str | None:
     """Tell when another machine is the head: vLLM is started there. Raises UnfitError when the file contradicts."""
     if fabric.role_of(facts, cluster) == "head":
@@ -287,17 +308,12 @@ def worker_here(facts: Facts, cluster: fabric.Cluster) -> str | None:
     )
 
 
-def checkpoint_bytes(checkpoint: CheckpointFacts | None) -> int | None:
-    """Return the bytes of all weight files; None when there are none."""
-    return sum(file.bytes for file in checkpoint.weights) or None if checkpoint else None
-
-
 FORMULAS: Mapping[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         *(total, joined, first_of, graph_sizes, graph_ceiling, prefill_threshold, speculative_config, draft_depth),
         *(cache_kind, options_digest, memory_per_rank, pool_overcommitted, batch_too_small, below_one, many_graphs),
-        *(threshold_too_large, drafter_depth, gpus_missing, fabric.single_rail),
+        *(threshold_too_large, drafter_depth, gpus_missing, unequal_ranks, fabric.single_rail),
         *(graphs_beyond, compiler_too_new, worker_here, fabric.host_address, fabric.host_interface),
         *(fabric.exact_interface, fabric.rdma_devices, fabric.gid_index, fabric.ray_address),
         *(shape.demand, shape.longest, shape.when_multimodal, shape.senses_limit, fitting.accelerator, fitting.split),

@@ -5,15 +5,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from appliance.core.document import Reader
-from appliance.core.kind import ANY, COUNT, COUNTS, FLAG, NUMBER, TABLE, TEXT, TEXTS, Kind, UnfitError, shown
+from appliance.core.kind import (
+    ANY,
+    COUNT,
+    COUNTS,
+    FLAG,
+    NUMBER,
+    PATH,
+    PORT,
+    TABLE,
+    TEXT,
+    TEXTS,
+    Kind,
+    UnfitError,
+    shown,
+)
 from appliance.core.problem import did_you_mean
 from appliance.core.record import key, record
+from appliance.core.template import is_formula, names_in
 
 KINDS: Mapping[str, Kind[Any]] = {
     "text": TEXT,
-    "path": TEXT,
+    "path": PATH,
     "count": COUNT,
     "bytes": COUNT,
+    "port": PORT,
     "number": NUMBER,
     "flag": FLAG,
     "counts": COUNTS,
@@ -64,6 +80,11 @@ def knobs_of(reader: Reader, path: tuple[str, ...]) -> tuple[Knob, ...]:
 def _knob(reader: Reader, place: tuple[str, ...], found: KnobTable) -> Knob:
     if found.kind not in KINDS:
         reader.refuse((*place, "kind"), f"found {shown(found.kind)}", did_you_mean(found.kind, KINDS))
+    elif found.default is not None and not (is_formula(found.default) or names_in(found.default)):
+        try:
+            KINDS[found.kind].read(found.default)
+        except UnfitError as error:
+            reader.refuse((*place, "default"), str(error))
     return Knob(
         name=place[-1],
         kind=found.kind,

@@ -1,5 +1,6 @@
 """The sections that take any name, [vllm], [knobs] and [env], and the names that nobody may set."""
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -116,6 +117,12 @@ def _variable_problem(name: str, found: object) -> tuple[str, str] | None:
         return "vllm-serve sets this variable itself", ""
     if SECRET_NAME.search(name):
         return "looks like a secret, and this file can be read by others", "remove it"
+    if name.islower() and not name.endswith("_proxy"):
+        return "looks like a flag of vLLM", "write flags in [vllm]"
+    if name == "CUDA_VISIBLE_DEVICES":
+        return "the number of GPUs follows from it", "set [gpu] devices"
+    if isinstance(found, float) and not math.isfinite(found):
+        return f"found {found}, wants a finite number", ""
     if name == "NCCL_IB_GID_INDEX" and found == "":
         return "found an empty text, which NCCL reads as 0", "remove it: the index is derived at each start"
     if isinstance(found, int) and abs(found) >= 1 << 63:

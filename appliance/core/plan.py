@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from appliance.core.config import Config, reserved_flag
 from appliance.core.facts import Facts
-from appliance.core.kind import UnfitError
+from appliance.core.kind import NotYetError, UnfitError
 from appliance.core.policy import Policy
 from appliance.core.problem import Problem, RefusedError
 from appliance.core.recipe import Folder, NeededFile, Question, Recipe, Rule
@@ -108,12 +108,13 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
     _require_overlays(resolution, recipe, facts)
     _refuse_repeated(resolution, config, recipe, settings)
     folders = tuple(_folders(resolution, recipe))
+    notes += tuple(f"[knobs] {name} has no effect beside the other values" for name in resolution.idle_knobs())
     if resolution.problems or model is None:
         raise RefusedError(resolution.problems)
     folder = engine_folder(config, facts)
     return Plan(
         argv=(*_argv(config, recipe, folder, model, settings), *config.engine.extra_args),
-        env=_environment(folder, own),
+        env=_environment(folder, (*_visible(config), *own)),
         unset=(*UNSET, *recipe.unset),
         prefix=(),
         settings=settings,
@@ -176,13 +177,23 @@ def _environment(folder: str, own: tuple[Variable, ...]) -> tuple[Variable, ...]
     return tuple(chosen.values())
 
 
+def _visible(config: Config) -> Iterator[Variable]:
+    """Yield what shows the engine the GPUs that a person named; a recipe that places them says it again."""
+    if config.gpu.devices:
+        origin = config.origin("[gpu] devices")
+        yield Variable(
+            name="CUDA_VISIBLE_DEVICES", value=",".join(config.gpu.devices[: config.gpu.count]), origin=origin
+        )
+        yield Variable(name="CUDA_DEVICE_ORDER", value="PCI_BUS_ID", origin=origin)
+
+
 def _broken_rules(resolution: Resolution, recipe: Recipe) -> Iterator[str]:
     for rule in recipe.rules:
-        if what := _verdict(resolution, recipe, rule):
+        if what := _verdict(resolution, rule):
             yield what
 
 
-def _verdict(resolution: Resolution, recipe: Recipe, rule: Rule) -> str | None:
+def _verdict(resolution: Resolution, rule: Rule) -> str | None:
     """Ask one rule; refuse what it refuses, return what it only notes."""
     call = {"formula": rule.formula, "of": list(rule.of)}
     try:
@@ -191,10 +202,10 @@ def _verdict(resolution: Resolution, recipe: Recipe, rule: Rule) -> str | None:
         return None
     except UnfitError as error:
         if rule.refuse:
-            resolution.blame_rule(recipe, call, str(error))
+            resolution.blame_rule(call, str(error), transient=isinstance(error, NotYetError))
         return None
     if what and rule.refuse:
-        resolution.blame_rule(recipe, call, what)
+        resolution.blame_rule(call, what)
         return None
     return str(what) if what else None
 
@@ -207,7 +218,7 @@ def _needed_files(resolution: Resolution, recipe: Recipe, facts: Facts) -> Itera
         if path is None:
             continue
         if needed.before_plan and facts.has_file(path) is False:
-            resolution.blame_rule(recipe, needed.path, f"there is no {path}: {needed.doc}", needed.remedy)
+            resolution.blame_rule(needed.path, f"there is no {path}: {needed.doc}", needed.remedy)
         yield path, needed
 
 
@@ -259,7 +270,7 @@ def _require_overlays(resolution: Resolution, recipe: Recipe, facts: Facts) -> N
         return
     if not overlays_of(recipe, facts) and resolution.value("VLLM_GLM_SP_TP") is None:
         names = ", ".join(overlay.name for overlay in recipe.overlays)
-        what = f"the engine has none of the overlays {names}: stock kernels decode at about half the speed"
+        what = f"the engine has none of the overlays {names}: it would decode some 50 % slower"
         hint = "use the engine that has them, or set [knobs] allow_stock = true"
         resolution.refuse(resolution.config.file, "[knobs] allow_stock", what, hint)
 
@@ -267,8 +278,14 @@ def _require_overlays(resolution: Resolution, recipe: Recipe, facts: Facts) -> N
 def _refuse_repeated(resolution: Resolution, config: Config, recipe: Recipe, settings: tuple[Setting, ...]) -> None:
     """Refuse in extra_args what would silently replace a value that others depend on."""
     exclusive = recipe.engine.exclusive
-    if not {setting.name for setting in settings} & set(exclusive):
+    rivals = [setting for setting in settings if setting.name in exclusive]
+    if not rivals:
         return
+    chosen = {setting.name for setting in config.vllm}
+    for setting in rivals[1:] if exclusive[0] in [rival.name for rival in rivals] and recipe.knobs else ():
+        if setting.name in chosen and setting.name != exclusive[0]:
+            what = f"stands beside --{exclusive[0].replace('_', '-')}, which the recipe sets"
+            resolution.refuse(setting.origin, f"[vllm] {setting.name}", what, "set it in [knobs]")
     for argument in config.engine.extra_args:
         flag = re.split(r"[=.]", argument)[0]
         name = flag.lstrip("-").replace("-", "_")
@@ -287,7 +304,7 @@ def _folders(resolution: Resolution, recipe: Recipe) -> Iterator[Folder]:
         path = posixpath.normpath(path)
         if folder.fresh and not _may_be_emptied(path, str(resolution.value("cache"))):
             what = f"{path} is emptied before each launch, and lies neither below the cache nor below /tmp"
-            resolution.blame_rule(recipe, folder.path, what, "set another folder")
+            resolution.blame_rule(folder.path, what, "set another folder")
         yield Folder(path=path, fresh=folder.fresh)
 
 

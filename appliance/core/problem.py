@@ -51,4 +51,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, known, n=2, cutoff=0.6)
     if near:
         return f"did you mean {' or '.join(near)}?"
-    return f"known here: {', '.join(known)}" if len(known) <= 12 else ""
+    return f"known here: {', '.join(known)}" if 0 < len(known) <= 12 else ""

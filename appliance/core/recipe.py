@@ -12,7 +12,7 @@ from appliance.core.kind import COUNT, COUNTS, FLAG, TEXT, TEXTS
 from appliance.core.knob import Knob, knobs_of
 from appliance.core.problem import RefusedError, did_you_mean
 from appliance.core.record import key, record
-from appliance.core.template import formulas_in, names_in
+from appliance.core.template import formulas_in, misshapen, names_in
 
 BUILT_IN = (
     *("model", "served_model_names", "host", "port", "cache", "share", "engine_tree", "gpu_devices", "gpu_count"),
@@ -196,12 +196,12 @@ def recipe_of(text: str, file: str, share: str = "/usr/share/vllm-serve") -> Rec
     unset = reader.value(("unset",), document.table.get("unset", []), TEXTS) or ()
     if not lists["question"]:
         reader.refuse(("question",), "missing", "a recipe asks at least one question with a known answer")
-    _refuse_unknown_names(reader, knobs, shared, (*vllm, *env), rows)
-    if reader.problems or not (identity and summary):
-        raise RefusedError(sorted(reader.problems, key=lambda problem: problem.line or 0))
+    known = _refuse_unknown_names(reader, knobs, shared, (*vllm, *env), rows)
+    _refuse_loose_ends(reader, known, lists["rule"], single["cluster"])
+    _raise_in_order(reader)
     return Recipe(
-        id=identity,
-        summary=summary,
+        id=str(identity),
+        summary=str(summary),
         file=file,
         share=share,
         knobs=knobs,
@@ -218,6 +218,11 @@ def recipe_of(text: str, file: str, share: str = "/usr/share/vllm-serve") -> Rec
         questions=lists["question"],
         **single,
     )
+
+
+def _raise_in_order(reader: Reader) -> None:
+    if reader.problems:
+        raise RefusedError(sorted(reader.problems, key=lambda problem: problem.line or 0))
 
 
 def _tables(reader: Reader, name: str) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
@@ -252,6 +257,9 @@ def _templates(reader: Reader, path: tuple[str, ...], table: Mapping[str, Any]) 
     templates = []
     for name, raw in table.items():
         origin = reader.document.origin((*path, name))
+        if fault := misshapen(raw):
+            reader.refuse((*path, name), fault)
+            continue
         for formula in sorted(formulas_in(raw) - set(FORMULAS)):
             reader.refuse((*path, name), f"there is no formula {formula}", did_you_mean(formula, FORMULAS))
         try:
@@ -306,8 +314,8 @@ def _refuse_unknown_names(
     shared: tuple[Template, ...],
     own: tuple[Template, ...],
     rows: tuple[Row, ...],
-) -> None:
-    """Refuse names that nobody defines, and knobs that hide something else."""
+) -> set[str]:
+    """Refuse names that nobody defines, and knobs that hide something else; return those that are defined."""
     templates = (*own, *(template for row in rows for template in (*row.vllm, *row.env)))
     taken = {*BUILT_IN, *(template.name for template in templates)}
     names = [knob.name for knob in knobs] + [template.name for template in shared]
@@ -324,3 +332,23 @@ def _refuse_unknown_names(
             {name for name, _ in row.when} - known | {template.name for template in row.knobs} - set(names)
         ):
             reader.refuse(("layout", str(number)), f"there is no {name}", did_you_mean(name, known))
+    return known
+
+
+def _refuse_loose_ends(
+    reader: Reader, known: set[str], rules: tuple[Rule | None, ...], cluster: RecipeCluster | None
+) -> None:
+    """Refuse names and formulas of the lists of tables that nobody defines, and numbers that contradict each other."""
+    for number, rule in enumerate(rules):
+        if rule and rule.formula not in FORMULAS:
+            what = f"there is no formula {rule.formula}"
+            reader.refuse(("rule", str(number), "formula"), what, did_you_mean(rule.formula, FORMULAS))
+        for name in sorted(set(rule.of) - known if rule else ()):
+            reader.refuse(("rule", str(number), "of"), f"there is no {name}", did_you_mean(name, known))
+    for section in ("file", "folder"):
+        for path, table in _tables(reader, section):
+            names = names_in(table.get("path")) | set(table["when"] if isinstance(table.get("when"), dict) else ())
+            for name in sorted(names - known):
+                reader.refuse((*path, "path"), f"there is no {name}", did_you_mean(name, known))
+    if cluster and (cluster.nodes not in cluster.allowed or set(cluster.ring) - set(cluster.allowed)):
+        reader.refuse(("cluster",), "nodes and ring must be among allowed")

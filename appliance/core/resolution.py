@@ -20,9 +20,20 @@ from appliance.core.template import filled, formulas_in, names_in
 UNSEEN = object()
 """Stands for a value that can't be told: a wrong one, or one of a machine that was not looked at."""
 
-HUMAN = re.compile(r"(\d+)([kKmMgG])")
-SCALE = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+HUMAN = re.compile(r"\s*(-?\d+(?:\.\d+)?)([kKmMgGtT]?)\s*")
+SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 """How vLLM reads the ends of numbers: small letters count in thousands."""
+
+CHOSEN = {
+    "gpu_devices": ("[gpu] devices", "[gpu] count"),
+    "gpu_count": ("[gpu] count",),
+    "nodes": ("[cluster] nodes",),
+    "fabric_layout": ("[cluster] fabric_layout",),
+    "cluster": ("[cluster] host_address", "[cluster] subnets", "[cluster] head", "[cluster] role"),
+    "model": ("[model] source",),
+    "checkpoint": ("[model] source",),
+}
+"""Keys of the sections behind names that are built in."""
 
 
 class UnseenError(UnfitError):
@@ -54,6 +65,7 @@ class Resolution:
         self._recipe = recipe
         self._facts = facts
         self._known: dict[str, Any] = dict.fromkeys(broken, UNSEEN)
+        self._used: set[str] = set()
         self._open: list[str] = []
         self._entries: dict[str, _Entry] = {}
         self._variables: dict[str, Variable] = {}
@@ -96,7 +108,7 @@ class Resolution:
         for setting in config.vllm:
             self._entries[setting.name] = _Entry(
                 key=f"[vllm] {setting.name}",
-                raw=_read(setting),
+                raw=meant(setting),
                 origin=setting.origin,
                 given=True,
                 setting=setting,
@@ -147,13 +159,19 @@ class Resolution:
 
     def applies(self, when: tuple[tuple[str, str], ...]) -> bool:
         """Tell whether every name has the wanted value."""
-        return all(self._plainly(name) == json.loads(wanted) for name, wanted in when)
+        return all(_same(self._plainly(name), json.loads(wanted)) for name, wanted in when)
 
     def _plainly(self, name: str) -> Any:
         if name in ("nodes", "fabric_layout"):
             return self.cluster.nodes if name == "nodes" else self.cluster.layout
+        self._used.add(name)
         entry = self._entries.get(name)
         return entry.raw if entry else None
+
+    def idle_knobs(self) -> Iterator[str]:
+        """Yield the knobs that a person set and nothing asked for."""
+        names = {knob.name for knob in self._recipe.knobs}
+        yield from (choice.name for choice in self.config.knobs if choice.name in names - self._used)
 
     def refuse(self, origin: str, key: str, what: str, hint: str = "", *, transient: bool = False) -> None:
         """Note a problem."""
@@ -164,6 +182,7 @@ class Resolution:
 
     def value(self, name: str) -> Any:
         """Return a value; None when it is not set. Raises UnseenError when it can't be told."""
+        self._used.add(name)
         if name not in self._known:
             try:
                 self._known[name] = self._found(name)
@@ -198,26 +217,38 @@ class Resolution:
         """Return a value of the recipe with its names replaced. Raises UnfitError."""
         try:
             return filled(raw, self.value, FORMULAS)
-        except (TypeError, ValueError, ArithmeticError) as error:
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
             if isinstance(error, UnfitError):
                 raise
             raise UnfitError(f"can't be told from {', '.join(sorted(names_in(raw)))}: {error}") from None
 
     def _blame(self, entry: _Entry, error: UnfitError) -> None:
         """Place a problem at what a person wrote and it depends on, or else at the recipe."""
-        own = (self._entries[name] for name in sorted(names_in(entry.raw)) if name in self._entries)
-        guilty = next((other for other in own if other.given), entry)
-        note = "" if guilty is entry else f"{entry.key}: "
-        self.refuse(guilty.origin, guilty.key, f"{note}{error}", transient=isinstance(error, NotYetError))
+        origin, key = self._guilty(entry.raw) or (entry.origin, entry.key)
+        note = "" if key == entry.key else f"{entry.key}: "
+        self.refuse(origin, key, f"{note}{error}", transient=isinstance(error, NotYetError))
 
-    def blame_rule(self, recipe: Recipe, raw: Any, what: str, hint: str = "") -> None:
+    def _guilty(self, raw: Any) -> tuple[str, str] | None:
+        """Return origin and key of the nearest value of a person that something depends on; None for none."""
+        chosen = dict(self.config.origins)
+        seen: set[str] = set()
+        ahead = sorted(names_in(raw))
+        while ahead:
+            name = ahead.pop(0)
+            seen.add(name)
+            entry = self._entries.get(name)
+            if entry and entry.given:
+                return entry.origin, entry.key
+            for key in CHOSEN.get(name, ()):
+                if key in chosen:
+                    return chosen[key], key
+            ahead += sorted(names_in(entry.raw) - seen) if entry else []
+        return None
+
+    def blame_rule(self, raw: Any, what: str, hint: str = "", *, transient: bool = False) -> None:
         """Place what a rule or a file of the recipe says at the person's value that it depends on, or at the file."""
-        own = (self._entries[name] for name in sorted(names_in(raw)) if name in self._entries)
-        given = next((entry for entry in own if entry.given), None)
-        if given:
-            self.refuse(given.origin, given.key, what, hint)
-        else:
-            self.refuse(self.config.recipe_origin, f"recipe {recipe.id}", what, hint)
+        origin, key = self._guilty(raw) or (self.config.recipe_origin, f"recipe {self._recipe.id}")
+        self.refuse(origin, key, what, hint, transient=transient)
 
     def _built_in(self, name: str) -> Any:
         config, recipe, engine = self.config, self._recipe, self._facts.engine if self._facts else None
@@ -306,15 +337,26 @@ class Resolution:
         return f"{entry.origin} ({formulas} of {names})" if formulas else entry.origin
 
 
-def _read(setting: Setting) -> Any:
-    """Return what a person's flag is for formulas: `4k` is a number there.
+def _same(found: Any, wanted: Any) -> bool:
+    return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
 
-    >>> _read(Setting(name="max_model_len", value="4k", origin="")), _read(Setting(name="x", value="1K", origin=""))
-    (4000, 1024)
+
+def meant(setting: Setting) -> Any:
+    """Return what a person's flag is for formulas: the text of a number is one there, and that of JSON a table.
+
+    >>> [meant(Setting(name="x", value=value, origin="")) for value in ("4k", "1K", "8", "0.5", '{"a": 1}', "auto")]
+    [4000, 1024, 8, 0.5, {'a': 1}, 'auto']
     """
-    if isinstance(setting.value, str) and (human := HUMAN.fullmatch(setting.value)):
-        return int(human[1]) * SCALE[human[2]]
-    return plain(setting.value)
+    text = setting.value
+    if not isinstance(text, str):
+        return plain(text)
+    if human := HUMAN.fullmatch(text):
+        number = float(human[1]) * SCALE[human[2]]
+        return int(number) if number.is_integer() and not (human[2] == "" and "." in human[1]) else number
+    try:
+        return json.loads(text) if text.lstrip()[:1] in {"{", "["} else text
+    except (ValueError, RecursionError):
+        return text
 
 
 def _listed(value: Any) -> Any:

@@ -16,7 +16,25 @@ ABSENT = {"absent": True}
 
 def is_formula(raw: object) -> bool:
     """Tell whether a value of a recipe is a call of a formula: `{ formula = "name", of = [...] }`."""
-    return isinstance(raw, dict) and "formula" in raw and raw.keys() <= {"formula", "of"}
+    return isinstance(raw, dict) and "formula" in raw
+
+
+def misshapen(raw: object) -> str | None:
+    """Return what is wrong with the calls of formulas in a value, whatever the formulas are.
+
+    >>> misshapen({"a": {"formula": "f", "of": "x"}})
+    'of wants a list of names and whole numbers'
+    """
+    if is_formula(raw):
+        assert isinstance(raw, dict)
+        of = raw.get("of", [])
+        if raw.keys() - {"formula", "of"}:
+            return f"a formula takes `of` and nothing else, found {', '.join(sorted(raw.keys() - {'formula', 'of'}))}"
+        if not isinstance(of, list) or not all(type(item) in (str, int) for item in of):
+            return "of wants a list of names and whole numbers"
+        return None
+    parts = raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ()
+    return next((fault for part in parts if (fault := misshapen(part))), None)
 
 
 def names_in(raw: object) -> frozenset[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from appliance.core.config import Config, config_from
 from appliance.core.manifest import CURRENT
 from appliance.core.problem import Problem, RefusedError
-from appliance.core.suitability import mistaken
+from appliance.core.suitability import mistaken, unfit
 from appliance.engine.optionlist import OPTIONS, options_of
 from appliance.service.share import chosen_recipe
 from appliance.service.textfile import dangling, label, problem_with, text_at
@@ -28,12 +28,12 @@ def read_config(file: Path) -> Config:
 
 def problems_of(config: Config) -> tuple[Problem, ...]:
     """Return what is wrong in a configuration that reads well by itself, held against what else is on this machine."""
+    engine = Path(config.paths.engines) / (config.engine.use or CURRENT)
+    options = options_of(engine if (engine / OPTIONS).is_file() else None, None)
     try:
         recipe = chosen_recipe(config)
     except RefusedError as refused:
-        return refused.problems
-    engine = Path(config.paths.engines) / (config.engine.use or CURRENT)
-    options = options_of(engine if (engine / OPTIONS).is_file() else None, None)
+        return (*refused.problems, *unfit(config, None, options))
     return mistaken(config, recipe, options)
 
 

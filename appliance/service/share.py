@@ -28,7 +28,11 @@ def recipe_files(own: Path = OWN_RECIPES) -> dict[str, Path]:
 
 def recipe_at(file: Path, share: str = str(SHARE)) -> Recipe:
     """Read one recipe. Raises RefusedError with every problem, also when it can't be read at all."""
-    return recipe_of(text_at(file), str(file), share)
+    recipe = recipe_of(text_at(file), str(file), share)
+    if not file.with_suffix("").as_posix().endswith(f"/{recipe.id}"):
+        what = f'found "{recipe.id}", wants the path of the file below its folder of recipes'
+        raise RefusedError([Problem(file=str(file), line=None, key="id", what=what)])
+    return recipe
 
 
 def chosen_recipe(config: Config, share: str = str(SHARE)) -> Recipe:

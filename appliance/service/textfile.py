@@ -13,7 +13,7 @@ from appliance.core.problem import Problem, RefusedError
 def text_at(path: Path) -> str:
     """Read a file of UTF-8. Raises RefusedError, without waiting for a pipe or reading what is far too large."""
     try:
-        content = _content(path)
+        content = _content(path, 4 * LARGEST_FILE)
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
@@ -26,15 +26,23 @@ def text_at(path: Path) -> str:
     raise RefusedError([problem])
 
 
-def _content(path: Path) -> bytes:
+def bounded(path: Path, most: int) -> bytes:
+    """Read a plain file of at most so many bytes. Raises RefusedError."""
+    try:
+        return _content(path, most)
+    except OSError as error:
+        raise RefusedError([problem_with(path, f"can't be read: {error.strerror}")]) from None
+
+
+def _content(path: Path, most: int) -> bytes:
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode):
         what = "is a folder, wants a file" if stat.S_ISDIR(mode) else "is no plain file"
         raise RefusedError([problem_with(path, what)])
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-        content = stream.read(4 * LARGEST_FILE + 1)
-    if len(content) > 4 * LARGEST_FILE:
-        raise RefusedError([problem_with(path, f"more than {LARGEST_FILE} characters")])
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise RefusedError([problem_with(path, f"more than {most} bytes")])
     return content
 
 
@@ -53,8 +61,11 @@ def label(path: Path) -> str:
     return printable(str(path))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Put a text in the place of a file, at once and for all to read; a link stays one. Raises RefusedError."""
+def write_text(path: Path, text: str, *, replace: bool) -> None:
+    """Put a text in a file, at once and for all to read; a link stays one. Raises RefusedError.
+
+    With `replace` it takes the place of a plain file, whose mode and owner it keeps; without it nothing may be there.
+    """
     target = Path(os.path.realpath(path))
     try:
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".vllm-serve.toml.")
@@ -62,11 +73,29 @@ def write_text(path: Path, text: str) -> None:
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
                 stream.write(text)
-                os.fchmod(descriptor, 0o644)
+                _like(target, descriptor)
                 stream.flush()
                 os.fsync(descriptor)
-            draft.replace(target)
+            if replace:
+                draft.replace(target)
+            else:
+                target.hardlink_to(draft)
         finally:
             draft.unlink(missing_ok=True)
+    except FileExistsError:
+        raise RefusedError([problem_with(path, "is there already", "--force replaces it")]) from None
     except OSError as error:
         raise RefusedError([problem_with(path, f"can't be written: {error.strerror}")]) from None
+
+
+def _like(target: Path, descriptor: int) -> None:
+    """Give a new file the mode and the owner of the one that it replaces. Raises RefusedError for what is no file."""
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        os.fchmod(descriptor, 0o644)
+        return
+    if not stat.S_ISREG(old.st_mode):
+        raise RefusedError([problem_with(target, "is no plain file")])
+    os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))

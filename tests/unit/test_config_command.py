@@ -181,7 +181,7 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert "can't be written: No such file or directory" in refusal(run(init.command, *words, tmp_path / "none/x.toml"))
     (tmp_path / "folder").mkdir()
     assert "is a folder" in refusal(run(init.command, *words, tmp_path / "folder"))
-    assert "can't be written" in refusal(run(init.command, *words, tmp_path / "folder", "--force"))
+    assert "is no plain file" in refusal(run(init.command, *words, tmp_path / "folder", "--force"))
     assert list((tmp_path / "folder").iterdir()) == []
     assert not [found for found in tmp_path.iterdir() if found.name.startswith(".")]
 
@@ -226,8 +226,22 @@ def test_a_first_file_is_good_whatever_the_names(folder: str, name: str, machine
 def test_a_text_is_written_for_all_to_read(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        write_text(tmp_path / "x", "\u4f60")
+        write_text(tmp_path / "x", "\u4f60", replace=False)
     finally:
         os.umask(before)
     assert (tmp_path / "x").read_bytes() == "\u4f60".encode()
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o644
+
+
+def test_a_file_keeps_its_mode_and_what_came_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "x").touch(mode=0o600)
+    write_text(tmp_path / "x", "a", replace=True)
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600
+    with pytest.raises(RefusedError, match="is there already; --force replaces it"):
+        write_text(tmp_path / "x", "b", replace=False)
+    assert (tmp_path / "x").read_text() == "a"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RefusedError, match="is no plain file"):
+        write_text(tmp_path / "pipe", "b", replace=True)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["pipe", "x"]

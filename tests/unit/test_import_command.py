@@ -60,8 +60,8 @@ def test_problems_leave_the_output_empty(tmp_path: Path) -> None:
         'standard input:2: PORT: found "0"',
     ]
     assert refusal(RTX3090X4, str(tmp_path / "none")) == f"{tmp_path}/none: can't be read: No such file or directory"
-    assert refusal(RTX3090X4, str(tmp_path)) == f"{tmp_path}: can't be read: Is a directory"
-    assert refusal(RTX3090X4, "/dev/zero").startswith("/dev/zero: more than ")
+    assert refusal(RTX3090X4, str(tmp_path)) == f"{tmp_path}: is a folder, wants a file"
+    assert refusal(RTX3090X4, "/dev/zero").startswith("/dev/zero: is no plain file")
 
 
 def test_the_output_is_utf_8_whatever_the_terminal_takes() -> None:

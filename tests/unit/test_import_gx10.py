@@ -248,7 +248,7 @@ def test_the_script_takes_no_arguments() -> None:
         ('LIMIT_MM={"image":4', 'x.env:1: LIMIT_MM: found "{"image":4", not JSON: '),
         (
             "LIMIT_MM=4",
-            "x.env:1: LIMIT_MM: found 4, wants a JSON object; write the whole object, closing brace included",
+            "x.env:1: LIMIT_MM: found 4, wants a JSON object; write one JSON object from { to }",
         ),
         (
             "KV_EXTRA_MEMORY=2GiB",

@@ -72,10 +72,10 @@ VALUES = st.recursive(
 
 @given(VALUES, VALUES, WORDS)
 def test_any_value_is_shown_as_it_is(flag: Any, knob: Any, variable: str) -> None:
-    text = f"[vllm]\nx = {toml_of(flag)}\n[knobs]\nx = {toml_of(knob)}\n[env]\nx = {toml_of(variable)}"
+    text = f"[vllm]\nx = {toml_of(flag)}\n[knobs]\nx = {toml_of(knob)}\n[env]\nX = {toml_of(variable)}"
     config = config_of(text, "x.toml")
     assert effect(config_of(toml_overview(config), "y.toml")) == effect(config)
-    assert json.loads(json_overview(config))["env"]["x"]["value"] == variable
+    assert json.loads(json_overview(config))["env"]["X"]["value"] == variable
 
 
 SECRET = "s3cr3t-v4lue"

@@ -29,6 +29,8 @@ RECORDS = {RTX3090X4: "start_4x3090.json", GX10: "entrypoint_gx10.json"}
 DIFFERENCES = tomli.loads((TESTS / "parity/differences.toml").read_text())
 KEPT = {name for entry in DIFFERENCES["kept"] for name in entry["names"]}
 
+ADDED = {name for entry in DIFFERENCES["added"] for name in entry["names"]}
+
 PACKAGES = "usr/local/lib/python3.12/dist-packages"
 OVERLAYS = {
     "arx": "vllm/distributed/device_communicators/arx.py",
@@ -116,6 +118,7 @@ def test_the_same_settings_give_the_same_command(
     variables = {variable.name: variable.value for variable in plan.env}
     wanted = {name: placed(value) for name, value in result["env"].items() if name not in KEPT}
     assert {name: variables.get(name) for name in wanted} == wanted
+    assert variables.keys() - wanted.keys() <= ADDED
 
 
 def spelled(argument: str) -> str:

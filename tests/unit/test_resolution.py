@@ -10,9 +10,11 @@ from appliance.core.facts import Facts
 from appliance.core.plan import Plan, build, mistakes
 from appliance.core.problem import RefusedError
 from appliance.core.recipe import Recipe, recipe_of
-from appliance.engine.folder import make_folders
+from appliance.core.suitability import mistaken
+from appliance.engine.folder import MARK, make_folders
+from appliance.engine.optionlist import options_of
 from appliance.engine.process import environment_of
-from appliance.service.share import recipe_files
+from appliance.service.share import recipe_at, recipe_files
 
 FACTS = Facts(engine=None, checkpoint=None, gpus=None, memory_total=None, memory_available=None, port=None, unread=())
 HEAD = 'id = "r"\nsummary = "s"\nunset = ["OLD_*"]\n[model]\nsource = "/m"\n[[question]]\nask = "q"\nanswer = "a"\n'
@@ -177,8 +179,20 @@ def test_a_fresh_folder_is_empty_and_others_keep_what_they_have(tmp_path: Path) 
         make_folders([folder])
         (Path(folder.path) / "old").touch()
         make_folders([folder])
-    assert not list((tmp_path / "tuned").iterdir())
+    assert [file.name for file in (tmp_path / "tuned").iterdir()] == [MARK]
     assert (tmp_path / "kept/old").exists()
+
+
+@pytest.mark.parametrize("place", ["tuned", "link/tuned"])
+def test_a_folder_that_somebody_else_filled_is_not_emptied(tmp_path: Path, place: str) -> None:
+    (tmp_path / "real/tuned").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / place / "precious").touch()
+    (folder,) = plan(f'[paths]\ncache = "{tmp_path}"\n', FRESH).folders
+    with pytest.raises(OSError, match="not one that vllm-serve made"):
+        make_folders([dataclasses.replace(folder, path=f"{tmp_path}/{place}")])
+    assert (tmp_path / place / "precious").exists()
 
 
 def test_a_link_in_place_of_a_fresh_folder_is_removed_and_not_followed(tmp_path: Path) -> None:
@@ -196,3 +210,85 @@ def test_a_recipe_of_a_person_takes_the_place_of_the_packages(tmp_path: Path) ->
     (tmp_path / "demo.toml").touch()
     files = recipe_files(tmp_path)
     assert (files["mine/big"], files["demo"]) == (tmp_path / "mine/big.toml", tmp_path / "demo.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[vllm]\nmax_num_seqs = 9223372036854775807\n",
+            "[vllm] max_num_seqs: found 9223372036854775807, wants a number",
+        ),
+        ("[vllm]\ntensor_parallel_size = 0\n", "[vllm] tensor_parallel_size: found 0, wants a number from 1 to 1024"),
+        (
+            "[vllm]\ngpu_memory_utilization = 90\n",
+            "[vllm] gpu_memory_utilization: found 90, wants a number from 0.01 to 1",
+        ),
+        ("[vllm]\nmax_model_len = -5\n", "[vllm] max_model_len: found -5, wants a number"),
+        ("[vllm]\nkv_cache_memory_bytes = -1\n", "[vllm] kv_cache_memory_bytes: found -1, wants a number"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused_before_anything_counts_with_them(text: str, told: str) -> None:
+    (problem,) = mistaken(config_of(text, "x.toml"), recipe(), options_of(None, None))
+    assert str(problem).startswith(f"x.toml:2: {told}")
+
+
+@pytest.mark.parametrize("value", ["-1", '"auto"', '"128k"', "1"])
+def test_lengths_that_vllm_knows_are_fine(value: str) -> None:
+    assert mistaken(config_of(f"[vllm]\nmax_model_len = {value}\n", "x.toml"), recipe(), options_of(None, None)) == ()
+
+
+def test_the_text_of_a_number_counts_as_one() -> None:
+    assert "--max-num-seqs 2 --cudagraph-capture-sizes 1 2 4 8" in flags('[vllm]\nmax_num_seqs = "2"\n')
+
+
+def test_a_flag_in_the_wrong_section_does_not_swallow_the_flag() -> None:
+    with pytest.raises(RefusedError, match=r"\[env\] max_num_seqs: looks like a flag of vLLM; write flags in \[vllm\]"):
+        config_of('[env]\nmax_num_seqs = "3"\n', "x.toml")
+
+
+def test_named_gpus_reach_an_engine_whose_recipe_says_nothing_of_them() -> None:
+    env = {v.name: v.value for v in plan("[gpu]\ndevices = [2, 3]\ncount = 1\n").env}
+    assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_ORDER"]) == ("2", "PCI_BUS_ID")
+
+
+def test_a_knob_that_nothing_asks_for_is_noted() -> None:
+    text = "[knobs]\ndepth = 5\n[vllm]\ncudagraph_capture_sizes = [1]\nblock_size = 16\n"
+    assert plan(text).notes == ("[knobs] depth has no effect beside the other values",)
+    assert plan("[knobs]\ndepth = 5\n").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('[[rule]]\nformula = "nope"\nof = []\n', "r.toml:10: [[rule]] formula: there is no formula nope"),
+        ('[[rule]]\nformula = "total"\nof = ["x"]\n', "r.toml:11: [[rule]] of: there is no x"),
+        ('[[file]]\npath = "{x}"\ndoc = "d"\nremedy = "r"\n', "r.toml:10: [[file]] path: there is no x"),
+        ('[[folder]]\npath = "/a"\nwhen = { x = 1 }\n', "there is no x"),
+        ('[vllm]\nseed = { formula = "total", of = 5 }\n', "[vllm] seed: of wants a list of names and whole numbers"),
+        (
+            '[vllm]\nseed = { formula = "total", off = [] }\n',
+            "[vllm] seed: a formula takes `of` and nothing else, found off",
+        ),
+        ('[knobs.a]\nkind = "count"\ndoc = "d"\ndefault = "x"\n', '[knobs] a.default: found "x", wants a whole number'),
+        ("[cluster]\nnodes = 5\n", "cluster: nodes and ring must be among allowed"),
+    ],
+)
+def test_loose_ends_of_a_recipe_are_told_when_it_is_read(body: str, told: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        recipe(body)
+    assert told in str(refused.value)
+
+
+def test_a_flag_of_a_recipe_that_no_engine_takes_is_told_at_its_own_line() -> None:
+    body = '[vllm]\ndtype = "bf17"\nmax_modl_len = 3\n[env]\nVLLM_SERVER_DEV_MOD = 1\n'
+    told = [str(problem) for problem in mistaken(config_of("", "x.toml"), recipe(body), options_of(None, None))]
+    assert [line.partition(": found")[0].partition(": vLLM")[0] for line in told] == [
+        *("r.toml:10: [vllm] dtype", "r.toml:11: [vllm] max_modl_len", "r.toml:13: [env] VLLM_SERVER_DEV_MOD")
+    ]
+
+
+def test_a_recipe_is_called_by_the_path_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "q.toml").write_text(HEAD)
+    with pytest.raises(RefusedError, match='id: found "r", wants the path of the file'):
+        recipe_at(tmp_path / "q.toml")

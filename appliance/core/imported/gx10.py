@@ -130,7 +130,7 @@ def _limits(draft: Draft, given: Assignment) -> None:
     try:
         json_object(given.value)
     except UnfitError as error:
-        draft.refuse(given, str(error), "write the whole object, closing brace included, in single quotes")
+        draft.refuse(given, str(error), "write one JSON object from { to }, in single quotes")
     else:
         draft.put(("vllm", "limit_mm_per_prompt"), given.value, given)
 
