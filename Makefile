@@ -65,7 +65,7 @@ types: dev
 	.venv/bin/mypy --no-error-summary
 
 unit: dev
-	$(PYTEST) -q tests/unit appliance/core appliance/engine
+	$(PYTEST) -q -n 2 tests/unit appliance/core appliance/engine
 
 component: dev
 	$(PYTEST) -q -n 2 tests/component

@@ -313,7 +313,11 @@ def config_from(texts: Sequence[tuple[str, str]], unread: Iterable[Problem] = ()
 def _part(document: Document) -> _Part:
     reader = Reader(document)
     table = document.table
-    reader.unknown((), table, (*keys_of(Top), *OPEN_SECTIONS, *SECTIONS))
+    known = (*keys_of(Top), *OPEN_SECTIONS, *SECTIONS)
+    homes = {key: f"write it under [{name}]" for name, cls in SECTIONS.items() for key in keys_of(cls)}
+    for name in table.keys() & homes.keys() - set(known):
+        reader.refuse((name,), "unknown key", homes[name])
+    reader.unknown((), (name for name in table if name not in homes), known)
     sections = {name: reader.values(cls, (name,), reader.table((name,))) for name, cls in SECTIONS.items()}
     sections[""] = reader.values(Top, (), {name: table[name] for name in keys_of(Top) if name in table})
     arguments = sections["engine"].get("extra_args") or ()

@@ -24,6 +24,14 @@ LONGEST_KEY = 200
 """Characters of a key in a message."""
 
 QUOTED = re.compile(r"""\"[^\"]*\"|'[^']*'|#.*""")
+HINTS = {
+    "Invalid value": "write text in quotes, and true, false and numbers without",
+    "Illegal character '\\n'": "a text ends with the quote that it began with",
+    "twice": "keep one of the tables",
+    "Cannot overwrite a value": "keep one of the keys",
+}
+"""What to do about the parser's commonest messages."""
+
 POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -73,7 +81,8 @@ def document_of(text: str, file: str) -> Document:
         position = POSITION.search(str(error))
         line = int(position[1]) if position and position[1] else text.rstrip("\n").count("\n") + 1
         what = "not valid TOML: " + POSITION.sub("", str(error))[:LONGEST_KEY]
-        raise RefusedError([Problem(file=file, line=line, key="", what=what)]) from None
+        hint = next((hint for start, hint in HINTS.items() if start in what), "")
+        raise RefusedError([Problem(file=file, line=line, key="", what=what, hint=hint)]) from None
     except (RecursionError, ValueError) as error:
         what = "nested too deeply" if isinstance(error, RecursionError) else "a number is too large to be read"
         raise RefusedError([Problem(file=file, line=None, key="", what=what)]) from None

@@ -110,7 +110,7 @@ def test_the_problems_of_all_files_are_told_together(tmp_path: Path) -> None:
         "x.toml:2: [api] port: found 0, wants a port from 1 to 65535",
         "x.toml:4: [env] HF_TOKEN: looks like a secret, and this file can be read by others; remove it",
         "x.toml.d/00.toml:2: [api] prot: unknown key; did you mean port?",
-        "x.toml.d/01.toml:1: not valid TOML: Invalid value",
+        "x.toml.d/01.toml:1: not valid TOML: Invalid value; write text in quotes, and true, false and numbers without",
         "x.toml.d/03.toml:2: [vllm] port: vllm-serve sets --port itself; set [api] port",
         "x.toml.d/00-none.toml: a link to nowhere, where nothing is",
         "x.toml.d/02.toml:2: byte 3 is not UTF-8; save the file as UTF-8",

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.fit import Additions, Wanted, misfits, place_of
+from appliance.core.fit import Additions, Wanted, misfits
 from appliance.core.option import Option, OptionList
+from appliance.core.problem import place_of
 from appliance.core.setting import Json, Scalar, Setting, Variable, setting_value
 from appliance.engine.optionlist import NOTHING, options_of
 
