@@ -2,13 +2,14 @@
 
 import json
 import shlex
+import urllib.parse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from appliance.cli.option import config_option
+from appliance.cli.option import RUNTIME, config_option
 from appliance.core.codec import record_of
 from appliance.core.config import Config
 from appliance.core.facts import Facts
@@ -22,6 +23,7 @@ from appliance.host.gather import gather
 from appliance.service.configfile import read_config
 from appliance.service.preparation import Prospect, prospect_of
 from appliance.service.share import chosen_recipe
+from appliance.service.statusfile import is_alive, read_status
 from appliance.service.textfile import bounded, problem_with
 
 MOST_FACTS = 1 << 24
@@ -44,7 +46,7 @@ def command(config_file: Path, facts_file: Path | None, as_json: bool, shell: bo
     config = read_config(config_file)
     recipe = chosen_recipe(config)
     saved = _saved(facts_file).asked_for(model_folder(config, recipe)) if facts_file else None
-    facts = saved or gather(Path("/"), inquiry_of(config, recipe))
+    facts = saved or gather(Path("/"), inquiry_of(config, recipe, _port_of_ours()))
     prospect = prospect_of(config, recipe, facts)
     for note in _notes(prospect):
         click.echo(note, err=True)
@@ -53,6 +55,15 @@ def command(config_file: Path, facts_file: Path | None, as_json: bool, shell: bo
         click.echo(json.dumps(_table(plan)) if as_json else _command(plan))
     else:
         click.echo("\n".join(_lines(plan, config)).replace(recipe.file, f"recipe {recipe.id}"))
+
+
+def _port_of_ours() -> int | None:
+    """Return the port of the service's running engine; None when none runs."""
+    try:
+        status = read_status(RUNTIME)
+    except (OSError, ValueError):
+        return None
+    return urllib.parse.urlsplit(status.base_url).port if status and status.base_url and is_alive(status) else None
 
 
 def _saved(file: Path) -> Facts:

@@ -69,6 +69,8 @@ class GpuFacts:
     """Bytes; None where GPU and CPU share one memory (GB10 says [N/A])."""
     memory_free: int | None = None
     """Bytes."""
+    memory_ours: int | None = None
+    """Bytes that our own running engine holds; None when it does not run, or the driver does not tell."""
     compute_capability: str | None = None
     """`9.0`, `12.1`."""
     pci_address: str | None = None

@@ -88,13 +88,36 @@ def accelerator(facts: Facts, devices: Sequence[str] | None, count: int | None) 
     named = [_gpu(facts.gpus, device) for device in devices or ()]
     gpus = (named or _of_one_kind(facts.gpus))[:count]
     unified = all(_is_unified(gpu) for gpu in gpus)
-    totals, free = [gpu.memory_total for gpu in gpus], [gpu.memory_free for gpu in gpus]
+    totals = [gpu.memory_total for gpu in gpus]
     return Accelerator(
         gpus=tuple(gpus),
         names=tuple((devices or [str(gpu.index) for gpu in gpus])[: len(gpus)]),
         total=facts.memory_total if unified else _least(totals),
-        free=None if facts.engine_runs else facts.memory_available if unified else _least(free),
+        free=_free(facts, gpus, unified=unified),
         unified=unified,
+    )
+
+
+def _free(facts: Facts, gpus: Sequence[GpuFacts], *, unified: bool) -> int | None:
+    """Return what is free on the GPU with the least, with what our own running engine will give back."""
+    if unified:
+        return None if facts.engine_runs else facts.memory_available
+    if not facts.engine_runs:
+        return _least(gpu.memory_free for gpu in gpus)
+    known = ((gpu.memory_free, gpu.memory_ours) for gpu in gpus)
+    return _least(None if free is None or ours is None else free + ours for free, ours in known)
+
+
+def too_much_wanted(accelerator: Accelerator | None, utilization: float | None) -> str | None:
+    """Tell when a person's share of the memory is more than is free now: vLLM then ends after its import."""
+    if accelerator is None or not utilization or not accelerator.free or not accelerator.total:
+        return None
+    wanted = utilization * accelerator.total
+    if wanted <= accelerator.free:
+        return None
+    return (
+        f"gpu_memory_utilization of {utilization} is {wanted / GIB:.1f} GiB of the GPU, "
+        f"{accelerator.free / GIB:.1f} GiB are free"
     )
 
 

@@ -319,6 +319,7 @@ FORMULAS: Mapping[str, Callable[..., Any]] = {
         *(shape.demand, shape.longest, shape.when_multimodal, shape.senses_limit, fitting.accelerator, fitting.split),
         *(fitting.utilization, fitting.room, fitting.case, fitting.choose_tp, fitting.misfit, fitting.cpu_cache),
         *(fitting.cpu_misfit, fitting.visible_devices, fitting.device_order, fitting.without_custom_all_reduce),
+        *(fitting.too_much_wanted,),
     )
 }
 """Every formula that a recipe can name."""

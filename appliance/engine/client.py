@@ -46,8 +46,24 @@ class EngineClient:
         except TROUBLE as error:
             raise ReplyError(f"no reply: {type(error).__name__} {error}".rstrip()) from None
 
+    async def longest(self) -> int | None:
+        """Return the tokens of the longest request that the engine takes; None where it does not say."""
+        try:
+            async with self._session(30) as session, session.get(f"{self._base_url}/v1/models") as reply:
+                return _longest(await reply.text())
+        except TROUBLE:
+            return None
+
     def _session(self, seconds: float) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=seconds), headers=self._headers)
+
+
+def _longest(text: str) -> int | None:
+    try:
+        found: Any = json.loads(text)["data"][0]["max_model_len"]
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+    return found if isinstance(found, int) and found > 0 else None
 
 
 def _answer(status: int, text: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from appliance.core.facts import CheckpointFacts, Facts, FileFacts, PortFacts
 from appliance.core.inquiry import Inquiry
 from appliance.host.address import addresses
+from appliance.host.cgroup import own_pids
 from appliance.host.checkpoint import checkpoint_facts, config_line
 from appliance.host.cuda import nvcc_release, toolkit_below
 from appliance.host.engine import engine_facts, packages_of
@@ -22,18 +23,21 @@ from appliance.host.source import is_file, is_this_machine
 
 MOST_CHECKPOINTS = 256
 
+CUDA_HOME = "/usr/local/cuda"
+"""Where a toolkit lies that did not come with the engine's wheels."""
+
 
 def gather(root: Path, inquiry: Inquiry) -> Facts:
     """Return what the machine below a root is and has. Folders in the inquiry are taken below the root too."""
     notebook = Notebook()
     ask = notebook.ask
     model = inquiry.model
-    driver = driver_of(root, notebook)
+    driver = driver_of(root, notebook, own_pids() if inquiry.engine_runs else frozenset())
     found = inventory(root)
     folders = [folder for folder in (model, inquiry.cache, inquiry.engines) if folder]
     engine = ask("engine", lambda: engine_facts(root, inquiry.engines, inquiry.engine))
     packages = packages_of(root, engine)
-    home = inquiry.cuda_home or next((home for folder in packages if (home := toolkit_below(root, folder))), None)
+    home = inquiry.cuda_home or next((home for folder in packages if (home := toolkit_below(root, folder))), CUDA_HOME)
     return Facts(
         engine=engine,
         checkpoint=ask("checkpoint", lambda: _checkpoint(root, model, notebook)) if model else None,

@@ -1,6 +1,7 @@
 """The GPUs and the driver's CUDA level: NVML's word, else nvidia-smi's, else what nvidia-smi printed once."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from appliance.core.facts import GpuFacts
@@ -24,18 +25,20 @@ class Driver:
     cuda: str | None
 
 
-def driver_of(root: Path, notebook: Notebook) -> Driver:
-    """Return the GPUs and the CUDA level of the machine below a root."""
-    driver = _asked(notebook) if is_this_machine(root) else _kept(root, notebook)
+def driver_of(root: Path, notebook: Notebook, ours: frozenset[int] = frozenset()) -> Driver:
+    """Return the GPUs, with what the processes of `ours` hold, and the CUDA level of the machine below a root."""
+    driver = _asked(notebook, ours) if is_this_machine(root) else _kept(root, notebook)
     gpus = driver.gpus and tuple(_placed(root, gpu, notebook) for gpu in in_pci_order(driver.gpus))
     return replace(driver, gpus=gpus)
 
 
-def _asked(notebook: Notebook) -> Driver:
+def _asked(notebook: Notebook, ours: frozenset[int]) -> Driver:
     """Ask NVML, in one session for both; ask nvidia-smi where NVML can't be opened."""
     try:
         with nvml.session():
-            return Driver(gpus=notebook.ask("gpus", nvml.gpus), cuda=notebook.ask("driver_cuda", nvml.cuda))
+            return Driver(
+                gpus=notebook.ask("gpus", partial(nvml.gpus, ours)), cuda=notebook.ask("driver_cuda", nvml.cuda)
+            )
     except LookupError as error:
         closed = str(error)
     try:

@@ -1,7 +1,7 @@
 """What NVML tells of the GPUs: the one door to the driver's library."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from appliance.core.facts import GpuFacts
@@ -44,19 +44,34 @@ def cuda_level(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def gpus() -> tuple[GpuFacts, ...]:
-    """Return every GPU. Raises LookupError where one is lost: the others alone would not be the machine."""
+def gpus(ours: frozenset[int] = frozenset()) -> tuple[GpuFacts, ...]:
+    """Return every GPU, and what the processes of `ours` hold of it.
+
+    Raises LookupError where one is lost: the others alone would not be the machine.
+    """
     with _reasons():
         count = int(pynvml.nvmlDeviceGetCount())
-    return tuple(_gpu(index) for index in range(count))
+    return tuple(_gpu(index, ours) for index in range(count))
 
 
-def _gpu(index: int) -> GpuFacts:
+def held(uses: Iterable[tuple[int, int | None]], ours: frozenset[int]) -> int | None:
+    """Return the bytes that processes of `ours` hold, of pairs of a process and its bytes; None when one is unknown.
+
+    >>> ours = frozenset({7, 8})
+    >>> held([(7, 100), (8, 10), (9, None)], ours), held([(7, None)], ours), held([], ours)
+    (110, None, 0)
+    """
+    own = [size for pid, size in uses if pid in ours]
+    return None if not ours or None in own else sum(size for size in own if size is not None)
+
+
+def _gpu(index: int, ours: frozenset[int]) -> GpuFacts:
     with _reasons(f"NVML, GPU {index}"):
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
         memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
         capability = _told(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
         bus = _told(pynvml.nvmlDeviceGetPciInfo, handle)
+        running = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) if ours else ()
         return GpuFacts(
             index=index,
             name=str(pynvml.nvmlDeviceGetName(handle)),
@@ -64,6 +79,7 @@ def _gpu(index: int) -> GpuFacts:
             # Zero is what some drivers say where GPU and CPU share one memory.
             memory_total=int(memory.total) if memory and memory.total else None,
             memory_free=int(memory.free) if memory and memory.total else None,
+            memory_ours=held(((use.pid, use.usedGpuMemory) for use in running), ours) if running is not None else None,
             compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
             pci_address=pci_address(_text(bus.busId)) if bus else None,
         )

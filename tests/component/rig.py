@@ -32,7 +32,7 @@ class FakeRig(Rig):
     def _checkpoint(self) -> None:
         model = self.folder / "model"
         model.mkdir()
-        (model / "config.json").write_text('{"architectures": ["Fake"]}')
+        (model / "config.json").write_text('{"architectures": ["Qwen3ForCausalLM"]}')
         (model / "tokenizer.json").write_text("{}")
         (model / "model.safetensors").write_bytes(struct.pack("<Q", 2) + b"{}")
 

@@ -16,6 +16,7 @@ from appliance.core.fitting import (
     device_of,
     misfit,
     room,
+    too_much_wanted,
     utilization,
     valid_tp,
     visible_devices,
@@ -222,3 +223,17 @@ def test_main_memory_is_that_of_the_first_node() -> None:
 def test_unknown_main_memory_is_asked_for() -> None:
     with pytest.raises(UnfitError, match="the available memory is unknown"):
         cpu_cache(dataclasses.replace(machine_of("cpu"), memory_available=None), None)
+
+
+def test_what_our_engine_will_give_back_counts_as_free_and_what_others_hold_does_not() -> None:
+    running = dataclasses.replace(machine(gpu(0, free=4 * GIB)), engine_runs=True)
+    assert running.gpus
+    known = dataclasses.replace(running, gpus=(dataclasses.replace(running.gpus[0], memory_ours=36 * GIB),))
+    assert utilization(accelerator(known, None, None)) == 0.49
+    assert utilization(accelerator(running, None, None)) == 0.90
+
+
+def test_a_share_above_what_is_free_is_told() -> None:
+    found = accelerator(machine(gpu(0, free=39 * GIB)), None, None)
+    assert too_much_wanted(found, 0.48) is None
+    assert too_much_wanted(found, 0.5) == "gpu_memory_utilization of 0.5 is 40.0 GiB of the GPU, 39.0 GiB are free"
