@@ -25,7 +25,7 @@ INSTALLED = "/usr/share/vllm-serve"
 @click.command()
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
-@click.option("--inquiry", help="What to look at, as JSON, instead of what a configuration names.")
+@click.option("--inquiry", hidden=True, help="What to look at, as JSON; the supervisor uses it.")
 @click.option(
     "--root",
     type=click.Path(path_type=Path, exists=True, file_okay=False),

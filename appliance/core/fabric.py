@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Iterator
 
 from appliance.core.facts import Address, Facts, Gid, RdmaPort
-from appliance.core.kind import NotYetError, UnfitError
+from appliance.core.kind import NotYetError, UnfitError, is_address
 from appliance.core.record import record
 
 ROCE = "RoCE v2"
@@ -201,14 +201,6 @@ def single_rail(facts: Facts, cluster: Cluster) -> str | None:
     return f"the fabric is {rails[0].device} alone, about half of what two ports carry{has}"
 
 
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def ray_address(cluster: Cluster) -> str:
     """Return where Ray is joined: the named head's daemon, else this machine's own, which knows the group."""
     return f"{cluster.head or '127.0.0.1'}:6379"
@@ -218,7 +210,7 @@ def role_of(facts: Facts, cluster: Cluster) -> str:
     """Return `head` or `worker`, as the file or the head's address says. Raises UnfitError when both disagree."""
     if cluster.head is None:
         return "worker" if cluster.role == "worker" else "head"
-    if not _is_address(cluster.head):
+    if not is_address(cluster.head):
         if cluster.role == "auto":
             raise UnfitError(
                 f'[cluster] head = "{cluster.head}" is a host name: write its address, or set role as well'

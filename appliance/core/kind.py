@@ -221,12 +221,13 @@ def _device(found: object) -> str:
 
 def _host(found: object) -> str:
     host = _text(found)
-    if len(host) > LONGEST_HOST or not (HOST_SHAPE.fullmatch(host) or _is_address(host)):
+    if len(host) > LONGEST_HOST or not (HOST_SHAPE.fullmatch(host) or is_address(host)):
         raise UnfitError(f"found {shown(host)}, wants an IP address or a host name")
     return host
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Tell whether a text is an IP address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

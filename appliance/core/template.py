@@ -1,7 +1,7 @@
 """Values of a recipe that depend on other values: `{name}` in a string, or a named formula."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 NAME = r"[A-Za-z][A-Za-z0-9_]*"
@@ -19,6 +19,11 @@ def is_formula(raw: object) -> bool:
     return isinstance(raw, dict) and "formula" in raw
 
 
+def _parts(raw: object) -> Iterable[object]:
+    """Return what a table or a list is made of; nothing for other values."""
+    return raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ()
+
+
 def misshapen(raw: object) -> str | None:
     """Return what is wrong with the calls of formulas in a value, whatever the formulas are.
 
@@ -33,8 +38,7 @@ def misshapen(raw: object) -> str | None:
         if not isinstance(of, list) or not all(type(item) in (str, int) for item in of):
             return "of wants a list of names and whole numbers"
         return None
-    parts = raw.values() if isinstance(raw, dict) else raw if isinstance(raw, list) else ()
-    return next((fault for part in parts if (fault := misshapen(part))), None)
+    return next((fault for part in _parts(raw) if (fault := misshapen(part))), None)
 
 
 def names_in(raw: object) -> frozenset[str]:
@@ -48,12 +52,7 @@ def names_in(raw: object) -> frozenset[str]:
     if is_formula(raw):
         assert isinstance(raw, dict)
         return frozenset(name for name in raw.get("of", ()) if isinstance(name, str))
-    parts: Sequence[object] = ()
-    if isinstance(raw, dict):
-        parts = tuple(raw.values())
-    elif isinstance(raw, list):
-        parts = raw
-    return frozenset(name for part in parts for name in names_in(part))
+    return frozenset(name for part in _parts(raw) for name in names_in(part))
 
 
 def formulas_in(raw: object) -> frozenset[str]:
@@ -61,12 +60,7 @@ def formulas_in(raw: object) -> frozenset[str]:
     if is_formula(raw):
         assert isinstance(raw, dict)
         return frozenset((str(raw["formula"]),))
-    parts: Sequence[object] = ()
-    if isinstance(raw, dict):
-        parts = tuple(raw.values())
-    elif isinstance(raw, list):
-        parts = raw
-    return frozenset(name for part in parts for name in formulas_in(part))
+    return frozenset(name for part in _parts(raw) for name in formulas_in(part))
 
 
 def filled(raw: object, look_up: Lookup, formulas: Mapping[str, Callable[..., Any]]) -> Any:

@@ -292,3 +292,17 @@ def test_a_recipe_is_called_by_the_path_of_its_file(tmp_path: Path) -> None:
     (tmp_path / "q.toml").write_text(HEAD)
     with pytest.raises(RefusedError, match='id: found "r", wants the path of the file'):
         recipe_at(tmp_path / "q.toml")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('NCCL_IB_GID_INDEX = ""', "found an empty text, which NCCL reads as 0"),
+        ("CUDA_VISIBLE_DEVICES = 1", "the number of GPUs follows from it; set [gpu] devices"),
+        ("X = nan", "found nan, wants a finite number"),
+    ],
+)
+def test_a_variable_that_would_mislead_is_refused(line: str, told: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        config_of(f"[env]\n{line}\n", "x.toml")
+    assert str(refused.value).startswith(f"x.toml:2: [env] {line.split()[0]}: {told}")
