@@ -6,8 +6,7 @@ import click
 
 from appliance.cli.option import CONFIG, config_option
 from appliance.core.overview import json_overview, toml_overview
-from appliance.core.problem import RefusedError
-from appliance.service.configfile import problems_of, read_config
+from appliance.service.configfile import checked, read_config
 
 
 @click.group()
@@ -22,9 +21,7 @@ def check(file: Path) -> None:
 
     Ends with 0 when all is good, with 78 when there are problems.
     """
-    config = read_config(file)
-    if problems := problems_of(config):
-        raise RefusedError(problems)
+    config = checked(file)
     more = len(config.files) - 1
     with_more = f" with {more} drop-in{'s' if more > 1 else ''}" if more else ""
     click.echo(f"{config.file}{with_more}: good; recipe {config.recipe}")

@@ -9,9 +9,8 @@ import click
 
 from appliance.cli.option import config_option, runtime_option, view_of
 from appliance.core.phase import Result
-from appliance.core.problem import RefusedError
 from appliance.core.status import Status
-from appliance.service.configfile import problems_of, read_config
+from appliance.service.configfile import checked
 from appliance.service.statusfile import is_alive
 
 INTERVAL = 0.2
@@ -27,8 +26,7 @@ def command(config_file: Path, runtime: Path) -> int:
     Ends with 0 when the new settings serve, 1 when they were refused or rolled back; 78, with the service untouched,
     when the file itself is wrong.
     """
-    if problems := problems_of(read_config(config_file)):
-        raise RefusedError(problems)
+    checked(config_file)
     before = _running(runtime)
     try:
         os.kill(before.supervisor.pid, signal.SIGHUP)

@@ -281,6 +281,15 @@ class _Part:
     problems: tuple[Problem, ...]
 
 
+class ConfigRefusedError(RefusedError):
+    """Files that can't be used, with what they say beside their mistakes."""
+
+    def __init__(self, problems: Iterable[Problem], rest: Config | None) -> None:
+        super().__init__(problems)
+        self.rest = rest
+        """None where nothing could be read."""
+
+
 def config_of(text: str, file: str) -> Config:
     """Read the text of a vllm-serve.toml. Raises RefusedError with every problem in it."""
     return config_from([(file, text)])
@@ -306,7 +315,8 @@ def config_from(texts: Sequence[tuple[str, str]], unread: Iterable[Problem] = ()
     problems += [] if problems else _contradictions(parts)
     if problems:
         order = {file: number for number, (file, _) in enumerate(texts)}
-        raise RefusedError(sorted(problems, key=lambda p: (order.get(p.file, len(order)), p.file, p.line or 0)))
+        told = sorted(problems, key=lambda p: (order.get(p.file, len(order)), p.file, p.line or 0))
+        raise ConfigRefusedError(told, _merged(parts) if parts else None)
     return _merged(parts)
 
 

@@ -1,8 +1,9 @@
 """vllm-serve.toml as it lies on the disk, with its drop-ins."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from appliance.core.config import Config, config_from
+from appliance.core.config import Config, ConfigRefusedError, config_from
 from appliance.core.manifest import CURRENT
 from appliance.core.problem import Problem, RefusedError
 from appliance.core.suitability import mistaken, unfit
@@ -24,6 +25,25 @@ def read_config(file: Path) -> Config:
         except RefusedError as refused:
             problems += refused.problems
     return config_from(texts, problems)
+
+
+def checked(file: Path) -> Config:
+    """Read a vllm-serve.toml and hold it against the recipe and the engine. Raises RefusedError with every problem."""
+    try:
+        config = read_config(file)
+    except ConfigRefusedError as refused:
+        places = {(problem.file, problem.line) for problem in refused.problems}
+        judged = refused.rest is not None and not any(problem.key == "recipe" for problem in refused.problems)
+        found = problems_of(refused.rest) if refused.rest is not None and judged else ()
+        more = [problem for problem in found if (problem.file, problem.line) not in places]
+        raise RefusedError(_in_order((*refused.problems, *more))) from None
+    if problems := problems_of(config):
+        raise RefusedError(problems)
+    return config
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda problem: (problem.file, problem.line or 0))
 
 
 def problems_of(config: Config) -> tuple[Problem, ...]:

@@ -103,6 +103,17 @@ def test_what_a_file_gets_wrong_is_told_at_once_in_the_order_of_its_lines(tmp_pa
     ]
 
 
+def test_mistakes_of_every_kind_are_told_in_one_go(tmp_path: Path) -> None:
+    config = tmp_path / "vllm-serve.toml"
+    config.write_text('recipe = "demo"\n[api]\nprot = 1\n[vllm]\ntypo_flag = 1\n[knobs]\na = 1\n')
+    told = run("config", "check", str(config), status=78).splitlines()
+    assert [line.removeprefix(f"{config}:").split(": ")[:2] for line in told] == [
+        ["3", "[api] prot"],
+        ["5", "[vllm] typo_flag"],
+        ["7", "[knobs] a"],
+    ]
+
+
 def test_every_recipe_can_be_shown() -> None:
     listed = json.loads(run("recipes", "--json"))
     assert {"demo", "glm53-flash/gx10", "qwen38-flash-next/rtx3090x4"} <= {recipe["id"] for recipe in listed}

@@ -57,6 +57,7 @@ def test_the_exit_status_of_a_check_tells_good_from_bad(tmp_path: Path) -> None:
     done = program("config", "check", file)
     assert (done.returncode, done.stdout) == (78, "")
     assert done.stderr.splitlines() == [
+        f'{file}:1: recipe: there is no recipe "dmo"; did you mean demo?',
         f"{file}:3: [api] prot: unknown key; did you mean port?",
         f"{file}:4: [api] port: found 0, wants a port from 1 to 65535",
     ]

@@ -305,4 +305,4 @@ def test_a_recipe_is_called_by_the_path_of_its_file(tmp_path: Path) -> None:
 def test_a_variable_that_would_mislead_is_refused(line: str, told: str) -> None:
     with pytest.raises(RefusedError) as refused:
         config_of(f"[env]\n{line}\n", "x.toml")
-    assert str(refused.value).startswith(f"x.toml:2: [env] {line.split()[0]}: {told}")
+    assert str(refused.value).startswith(f"x.toml:2: [env] {line.split(maxsplit=1)[0]}: {told}")
