@@ -72,7 +72,7 @@ class ModelChoice:
         "The name that clients ask for, or a list of several. The self-test asks for the first.",
         NAMES,
         default=(),
-        absent=THE_RECIPES,
+        absent="the recipe's, else the name of the model's folder",
         example="NAME",
     )
 

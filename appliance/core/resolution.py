@@ -378,8 +378,9 @@ def model_folder(config: Config, recipe: Recipe) -> str | None:
 
 
 def served_model_names(config: Config, recipe: Recipe) -> tuple[str, ...]:
-    """Return the names that clients ask for; the self-test uses the first."""
-    return config.model.served_model_name or (recipe.model.served_model_name or recipe.id,)
+    """Return the names that clients ask for, else that of the checkpoint's folder; the self-test uses the first."""
+    folder = (model_folder(config, recipe) or "").rstrip("/").rpartition("/")[2]
+    return config.model.served_model_name or (recipe.model.served_model_name or folder or recipe.id,)
 
 
 def engine_folder(config: Config, facts: Facts | None) -> str:

@@ -1,11 +1,12 @@
 """vllm-serve.toml as it lies on the disk, with its drop-ins."""
 
-from collections.abc import Iterable
+import ipaddress
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from appliance.core.config import Config, ConfigRefusedError, config_from
+from appliance.core.config import Config, ConfigRefusedError, config_from, reserved_flag
 from appliance.core.manifest import CURRENT
-from appliance.core.problem import Problem, RefusedError
+from appliance.core.problem import Problem, RefusedError, place_of
 from appliance.core.suitability import mistaken, unfit
 from appliance.engine.optionlist import OPTIONS, options_of
 from appliance.service.share import chosen_recipe
@@ -54,7 +55,20 @@ def problems_of(config: Config) -> tuple[Problem, ...]:
         recipe = chosen_recipe(config)
     except RefusedError as refused:
         return (*refused.problems, *unfit(config, None, options))
-    return mistaken(config, recipe, options)
+    return (*mistaken(config, recipe, options), *_exposed(config))
+
+
+def _exposed(config: Config) -> Iterator[Problem]:
+    """Tell when others may use the model without a key and the file does not say that this is meant."""
+    api, key = config.api, "[api] host"
+    flags = (argument[2:] for argument in config.engine.extra_args if argument.startswith("--"))
+    keyed = any(reserved_flag(flag) == "api_key" for flag in flags)
+    if ipaddress.ip_address(api.host).is_loopback or api.allow_unauthenticated or keyed:
+        return
+    file, line = place_of(config.origin(key))
+    what = f"{api.host} lets other machines use the model without a key"
+    hint = "set allow_unauthenticated = true if that is meant, or host = 127.0.0.1"
+    yield Problem(file=file, line=line, key=key, what=what, hint=hint)
 
 
 def drop_ins(file: Path) -> tuple[tuple[Path, ...], tuple[Problem, ...]]:

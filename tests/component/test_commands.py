@@ -138,3 +138,18 @@ def test_the_example_of_the_documentation_is_a_recipe() -> None:
 def test_every_formula_is_listed_with_what_it_is_given() -> None:
     listed = run("recipes", "formulas")
     assert "graph_sizes(requests, draft_tokens)\n    Return the CUDA graph sizes" in listed
+
+
+@pytest.mark.parametrize(
+    ("rest", "status"),
+    [
+        ("", 78),
+        ("allow_unauthenticated = true\n", 0),
+        ('[engine]\nextra_args = ["--api-key", "k"]\n', 0),
+    ],
+)
+def test_an_api_for_everybody_is_told_by_the_check(tmp_path: Path, rest: str, status: int) -> None:
+    config = tmp_path / "vllm-serve.toml"
+    config.write_text(f'recipe = "demo"\n[api]\nhost = "0.0.0.0"\n{rest}')
+    told = run("config", "check", str(config), status=status)
+    assert ("[api] host: 0.0.0.0 lets other machines use the model without a key" in told) == bool(status)

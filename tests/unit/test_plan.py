@@ -48,7 +48,7 @@ def findings(text: str = "", facts: Facts = FACTS) -> list[tuple[str, Severity, 
 def test_the_command_line_holds_recipe_user_and_extra_arguments_in_that_order() -> None:
     text = '[vllm]\nmax_model_len = 512\nseed = 7\n[engine]\nextra_args = ["--max-num-seqs", "4"]\n'
     plan = build(config(text), RECIPE, FACTS)
-    start = f"/e/bin/python /e/bin/vllm serve {MODEL} --host 127.0.0.1 --port 8000 --served-model-name r"
+    start = f"/e/bin/python /e/bin/vllm serve {MODEL} --host 127.0.0.1 --port 8000 --served-model-name model"
     assert " ".join(plan.argv) == f"{start} --max-model-len 512 --enforce-eager --seed 7 --max-num-seqs 4"
     origins = {setting.name: setting.origin for setting in plan.settings}
     assert origins == {"max_model_len": "x.toml:3", "enforce_eager": "r.toml:7", "seed": "x.toml:4"}

@@ -78,7 +78,7 @@ def refusal(text: str = "", body: str = BODY) -> str:
 
 
 def test_flags_keep_the_order_of_the_recipe_and_follow_each_other() -> None:
-    start = "--host 127.0.0.1 --served-model-name r"
+    start = "--host 127.0.0.1 --served-model-name m"
     assert flags() == f"{start} --max-num-seqs 4 --cudagraph-capture-sizes 1 2 4 8 12 16 --port 8000 --block-size 4"
     sizes = "--cudagraph-capture-sizes 1 2 4"
     assert flags("[vllm]\nmax_num_seqs = 1\n") == f"{start} --max-num-seqs 1 {sizes} --port 8000 --block-size 4"
