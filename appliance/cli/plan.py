@@ -21,7 +21,7 @@ from appliance.core.secret import arguments_without_secrets, without_secrets
 from appliance.core.setting import plain
 from appliance.host.gather import gather
 from appliance.service.configfile import read_config
-from appliance.service.preparation import Prospect, prospect_of
+from appliance.service.prospect import Prospect, prospect_of
 from appliance.service.share import chosen_recipe
 from appliance.service.statusfile import is_alive, read_status
 from appliance.service.textfile import bounded, problem_with

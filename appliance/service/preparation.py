@@ -5,25 +5,17 @@ import contextlib
 import sys
 from pathlib import Path
 
-from appliance.core import checks
 from appliance.core.codec import json_of, record_of
 from appliance.core.config import Config
 from appliance.core.event import Event, Prepared, Refused
 from appliance.core.facts import Facts
-from appliance.core.finding import Finding
 from appliance.core.inquiry import inquiry_of
-from appliance.core.option import OptionList
 from appliance.core.phase import ExitStatus
-from appliance.core.plan import Plan, build
 from appliance.core.problem import RefusedError
 from appliance.core.recipe import Recipe
-from appliance.core.record import record
-from appliance.core.situation import Situation
-from appliance.core.suitability import foreign, mistaken, spelled_out
-from appliance.engine.optionlist import options_of
-from appliance.service.architectures import architectures_for
 from appliance.service.configfile import read_config
 from appliance.service.journal import ERROR, NOTICE, say
+from appliance.service.prospect import Prospect, prospect_of
 from appliance.service.share import SHARE, chosen_recipe
 
 FACTS_DEADLINE = 45.0
@@ -33,39 +25,6 @@ DEATH_DEADLINE = 2.0
 """Seconds that a killed process may take to go."""
 
 FACTS_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(SHARE)}
-
-
-@record
-class Prospect:
-    """What the checks made of an attempt."""
-
-    plan: Plan
-    findings: tuple[Finding, ...]
-
-    @property
-    def errors(self) -> tuple[Finding, ...]:
-        """What stands against starting it."""
-        return checks.errors(self.findings)
-
-
-def prospect_of(config: Config, recipe: Recipe, facts: Facts) -> Prospect:
-    """Build the plan and run the checks. Raises RefusedError with everything that makes a plan impossible."""
-    options = options_for(facts)
-    if problems := mistaken(config, recipe, options):
-        raise RefusedError(problems)
-    plan = build(spelled_out(config, options), recipe, facts)
-    if facts.engine is not None and (problems := foreign(plan, config, recipe, options)):
-        raise RefusedError(problems)
-    known = architectures_for(config, recipe, facts)
-    situation = Situation(config=config, recipe=recipe, facts=facts, plan=plan, architectures=known)
-    return Prospect(plan=plan, findings=checks.run(situation))
-
-
-def options_for(facts: Facts) -> OptionList:
-    """Return what the engine takes: its own list where it has one, else the shipped one of its version."""
-    if facts.engine is None:
-        return options_of(None, None)
-    return facts.engine.options or options_of(None, facts.engine.vllm)
 
 
 async def gathered(config: Config, recipe: Recipe, held: int | None, spare: set[int]) -> Facts:

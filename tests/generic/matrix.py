@@ -17,7 +17,7 @@ from appliance.core.plan import DEFAULT_ENV, Plan
 from appliance.core.problem import RefusedError
 from appliance.host.checkpoint import config_line
 from appliance.host.gather import gather
-from appliance.service.preparation import Prospect, prospect_of
+from appliance.service.prospect import Prospect, prospect_of
 from appliance.service.share import chosen_recipe
 
 TESTS = Path(__file__).parents[1]

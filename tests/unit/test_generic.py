@@ -12,7 +12,7 @@ from appliance.core.facts import CheckpointFacts, Facts, Unread
 from appliance.core.finding import Severity
 from appliance.core.problem import RefusedError
 from appliance.service.architectures import architectures_for, architectures_of
-from appliance.service.preparation import Prospect, prospect_of
+from appliance.service.prospect import Prospect, prospect_of
 from appliance.service.share import chosen_recipe
 from tests.generic.matrix import CASES, MACHINES, arguments, expected, facts_of, machine_of, prospect_with, told
 from tests.generic.matrix import prospect as prospect_on

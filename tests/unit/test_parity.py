@@ -19,7 +19,7 @@ from appliance.core.plan import Plan
 from appliance.core.problem import RefusedError
 from appliance.core.recipe import Recipe
 from appliance.host.gather import gather
-from appliance.service.preparation import prospect_of
+from appliance.service.prospect import prospect_of
 from appliance.service.share import recipe_at, recipe_files
 
 TESTS = Path(__file__).parents[1]
