@@ -42,7 +42,7 @@ def inquiry_of(config: Config, recipe: Recipe, held: int | None = None) -> Inqui
         held=held == config.api.port,
         engine_runs=held is not None,
         files=looked_for(config, recipe),
-        packaged=tuple(overlay.file for overlay in recipe.overlays),
+        packaged=tuple(overlay.file for overlay in recipe.overlays if overlay.file),
         cache=config.paths.cache,
     )
 

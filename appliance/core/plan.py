@@ -108,7 +108,7 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
     _require_overlays(resolution, recipe, facts)
     _refuse_repeated(resolution, config, recipe, settings)
     folders = tuple(_folders(resolution, recipe))
-    notes += tuple(f"[knobs] {name} has no effect beside the other values" for name in resolution.idle_knobs())
+    notes += tuple(f"{key} has no effect with recipe {recipe.id} and the other values" for key in resolution.idle())
     if resolution.problems or model is None:
         raise RefusedError(resolution.problems)
     folder = engine_folder(config, facts)
@@ -258,21 +258,22 @@ def overlays_of(recipe: Recipe, facts: Facts) -> tuple[str, ...]:
     return tuple(
         overlay.name
         for overlay in recipe.overlays
-        if any(name.endswith(f"/{overlay.file}") and "-packages/" in name for name in found)
+        if overlay.file and any(name.endswith(f"-packages/{overlay.file}") for name in found)
     )
 
 
 def _require_overlays(resolution: Resolution, recipe: Recipe, facts: Facts) -> None:
     """Refuse stock kernels where the recipe was measured with patched ones, unless the file wants them."""
-    own = {overlay.file for overlay in recipe.overlays}
+    knob, own = recipe.engine.stock_knob, {overlay.file for overlay in recipe.overlays}
     looked = facts.searched or any(file.path.partition("-packages/")[2] in own for file in facts.files)
-    if not recipe.overlays or resolution.value("allow_stock") or not looked:
+    if knob is None or resolution.seen(knob) or not looked:
         return
-    if not overlays_of(recipe, facts) and resolution.value("VLLM_GLM_SP_TP") is None:
+    switched_on = any(overlay.variable and resolution.seen(overlay.variable) for overlay in recipe.overlays)
+    if not (switched_on or overlays_of(recipe, facts)):
         names = ", ".join(overlay.name for overlay in recipe.overlays)
-        what = f"the engine has none of the overlays {names}: it would decode some 50 % slower"
-        hint = "use the engine that has them, or set [knobs] allow_stock = true"
-        resolution.refuse(resolution.config.file, "[knobs] allow_stock", what, hint)
+        what = f"the engine has none of the overlays {names}, with which this recipe was measured"
+        hint = f"use the engine that has them, or set [knobs] {knob} = true"
+        resolution.refuse(resolution.config.file, f"[knobs] {knob}", what, hint)
 
 
 def _refuse_repeated(resolution: Resolution, config: Config, recipe: Recipe, settings: tuple[Setting, ...]) -> None:
@@ -282,7 +283,7 @@ def _refuse_repeated(resolution: Resolution, config: Config, recipe: Recipe, set
     if not rivals:
         return
     chosen = {setting.name for setting in config.vllm}
-    for setting in rivals[1:] if exclusive[0] in [rival.name for rival in rivals] and recipe.knobs else ():
+    for setting in rivals if exclusive[0] in [rival.name for rival in rivals] and recipe.knobs else ():
         if setting.name in chosen and setting.name != exclusive[0]:
             what = f"stands beside --{exclusive[0].replace('_', '-')}, which the recipe sets"
             resolution.refuse(setting.origin, f"[vllm] {setting.name}", what, "set it in [knobs]")

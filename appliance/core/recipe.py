@@ -53,6 +53,7 @@ class RecipeEngine:
     variables: tuple[str, ...] = key(
         "variables that only it reads; a * at the end stands for the rest", TEXTS, default=()
     )
+    stock_knob: str | None = key("knob that lets an engine without any overlay start", TEXT, default=None)
     exclusive: tuple[str, ...] = key("flags that extra_args must not give a second time", TEXTS, default=())
 
 
@@ -123,7 +124,8 @@ class Overlay:
     """An [[overlay]]: a file that a patched engine has and the stock one has not."""
 
     name: str = key("what people call it", TEXT)
-    file: str = key("below the engine's site-packages", TEXT)
+    file: str | None = key("below the engine's site-packages", TEXT, default=None)
+    variable: str | None = key("one that switches it on, where no file tells", TEXT, default=None)
 
 
 @record

@@ -162,16 +162,19 @@ class Resolution:
         return all(_same(self._plainly(name), json.loads(wanted)) for name, wanted in when)
 
     def _plainly(self, name: str) -> Any:
+        self._used.add(name)
         if name in ("nodes", "fabric_layout"):
             return self.cluster.nodes if name == "nodes" else self.cluster.layout
-        self._used.add(name)
         entry = self._entries.get(name)
         return entry.raw if entry else None
 
-    def idle_knobs(self) -> Iterator[str]:
-        """Yield the knobs that a person set and nothing asked for."""
+    def idle(self) -> Iterator[str]:
+        """Yield the keys of [knobs], [gpu] and [cluster] that a person set and nothing asked for."""
         names = {knob.name for knob in self._recipe.knobs}
-        yield from (choice.name for choice in self.config.knobs if choice.name in names - self._used)
+        yield from (f"[knobs] {choice.name}" for choice in self.config.knobs if choice.name in names - self._used)
+        asked = {key for name in self._used for key in CHOSEN.get(name, ())} | {"[gpu] devices", "[cluster] nodes"}
+        keys = dict.fromkeys(key for some in CHOSEN.values() for key in some if key.startswith(("[gpu]", "[cluster]")))
+        yield from (key for key in keys if key in dict(self.config.origins) and key not in asked)
 
     def refuse(self, origin: str, key: str, what: str, hint: str = "", *, transient: bool = False) -> None:
         """Note a problem."""
@@ -292,7 +295,7 @@ class Resolution:
         """Return the flags: the recipe's in their order, then those of rows, then the person's own."""
         for name in self._names("vllm"):
             entry = self._entries[name]
-            value = self._seen(name)
+            value = self.seen(name)
             if value is None:
                 continue
             if entry.setting is not None:
@@ -307,14 +310,15 @@ class Resolution:
         """Return the variables in the same order."""
         for name in self._names("env"):
             entry = self._entries[name]
-            value = self._seen(name)
+            value = self.seen(name)
             if name in self._variables:
                 yield self._variables[name]
             elif value is not None:
                 text = str(int(value)) if isinstance(value, bool) else str(value)
                 yield Variable(name=name, value=text, origin=self._origin(entry))
 
-    def _seen(self, name: str) -> Any:
+    def seen(self, name: str) -> Any:
+        """Return a value; None when it is not set or can't be told."""
         try:
             return self.value(name)
         except UnseenError:

@@ -166,3 +166,8 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     file = f'recipe = "{RTX3090X4}"\n[knobs]\nscales = "/scales"\n'
     facts = gather(tmp_path, inquiry_of(config_of(file, "x.toml"), recipe(RTX3090X4)))
     assert facts.has_file("/scales") is False
+
+
+def test_a_flag_with_the_name_of_a_knob_is_no_knob() -> None:
+    with pytest.raises(RefusedError, match="stands beside --speculative-config, which the recipe sets"):
+        plan("[vllm]\nspec_tokens = 3\n")

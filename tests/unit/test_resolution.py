@@ -254,7 +254,7 @@ def test_named_gpus_reach_an_engine_whose_recipe_says_nothing_of_them() -> None:
 
 def test_a_knob_that_nothing_asks_for_is_noted() -> None:
     text = "[knobs]\ndepth = 5\n[vllm]\ncudagraph_capture_sizes = [1]\nblock_size = 16\n"
-    assert plan(text).notes == ("[knobs] depth has no effect beside the other values",)
+    assert plan(text).notes == ("[knobs] depth has no effect with recipe r and the other values",)
     assert plan("[knobs]\ndepth = 5\n").notes == ()
 
 
@@ -306,3 +306,12 @@ def test_a_variable_that_would_mislead_is_refused(line: str, told: str) -> None:
     with pytest.raises(RefusedError) as refused:
         config_of(f"[env]\n{line}\n", "x.toml")
     assert str(refused.value).startswith(f"x.toml:2: [env] {line.split(maxsplit=1)[0]}: {told}")
+
+
+@pytest.mark.parametrize("key", ["[gpu] count", "[cluster] head", "[cluster] subnets", "[cluster] role"])
+def test_a_key_of_a_section_that_the_recipe_does_not_ask_for_is_noted(key: str) -> None:
+    values = {"count": "1", "head": '"10.0.0.1"', "subnets": '["10.0.1."]', "role": '"head"'}
+    section, name = key.split()
+    assert plan(f"{section}\n{name} = {values[name]}\n").notes == (
+        f"{key} has no effect with recipe r and the other values",
+    )
