@@ -20,8 +20,8 @@ from appliance.core.template import filled, formulas_in, names_in
 UNSEEN = object()
 """Stands for a value that can't be told: a wrong one, or one of a machine that was not looked at."""
 
-HUMAN = re.compile(r"\s*(-?\d+(?:\.\d+)?)([kKmMgGtT]?)\s*")
-SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+HUMAN = re.compile(r"\s*(-?[0-9]+(?:\.[0-9]+)?)([kKmMgGtT])\s*")
+SCALE = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 """How vLLM reads the ends of numbers: small letters count in thousands."""
 
 CHOSEN = {
@@ -348,15 +348,20 @@ def _same(found: Any, wanted: Any) -> bool:
 def meant(setting: Setting) -> Any:
     """Return what a person's flag is for formulas: the text of a number is one there, and that of JSON a table.
 
-    >>> [meant(Setting(name="x", value=value, origin="")) for value in ("4k", "1K", "8", "0.5", '{"a": 1}', "auto")]
-    [4000, 1024, 8, 0.5, {'a': 1}, 'auto']
+    >>> [meant(Setting(name="x", value=value, origin="")) for value in ("4k", "1K", "8", "1e9", '{"a": 1}', "auto")]
+    [4000, 1024, 8, 1000000000.0, {'a': 1}, 'auto']
     """
     text = setting.value
     if not isinstance(text, str):
         return plain(text)
     if human := HUMAN.fullmatch(text):
         number = float(human[1]) * SCALE[human[2]]
-        return int(number) if number.is_integer() and not (human[2] == "" and "." in human[1]) else number
+        return int(number) if number.is_integer() else number
+    for number_of in (int, float):  # as vLLM's parser reads them, with exponents, underscores, inf and all
+        try:
+            return number_of(text)
+        except ValueError:
+            continue
     try:
         return json.loads(text) if text.lstrip()[:1] in {"{", "["} else text
     except (ValueError, RecursionError):
