@@ -20,9 +20,10 @@ PYTEST := $(PYTHON) -m pytest
 BUILD_PACKAGES := build-essential debhelper dh-python git go-md2man lintian
 BOOT_PACKAGES := curl mmdebstrap python3-pip systemd-container util-linux
 # What the supervisor imports, which is the package's own Depends, and what the engine loads.
-LIBRARIES := libnuma1 logrotate python3-aiohttp python3-cattr python3-click python3-psutil python3-rich \
+LIBRARIES := libnuma1 logrotate python3-aiohttp python3-cattr python3-click python3-jsonschema python3-psutil \
+	python3-regex python3-rich \
 	python3-sdnotify python3-systemd python3-tomli python3-venv
-CHECK_PACKAGES := git python3-jsonschema shellcheck
+CHECK_PACKAGES := git shellcheck
 
 # $(call need,PACKAGES): install those that are missing; say so when that can't be done.
 define need

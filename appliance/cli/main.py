@@ -11,6 +11,7 @@ from appliance.core.phase import ExitStatus
 from appliance.core.problem import RefusedError
 
 SUMMARIES = {
+    "checkpoint": "Compute a model's fingerprint.",
     "config": "Check or show a configuration.",
     "engine": "Install, list, choose and remove engines.",
     "facts": "Show what vllm-serve sees of this machine.",
@@ -19,6 +20,7 @@ SUMMARIES = {
     "plan": "Show the command that starts vLLM.",
     "recipes": "List and show the recipes.",
     "reload": "Apply the configuration to the running service.",
+    "selftest": "Ask a running model its questions and judge the answers.",
     "serve": "Run the service; systemd does this.",
     "status": "Show what the service is doing.",
 }

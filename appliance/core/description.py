@@ -3,8 +3,9 @@
 import re
 from typing import Any
 
-from appliance.core.config import OPEN_SECTIONS, SECTIONS
+from appliance.core.config import OPEN_SECTIONS
 from appliance.core.record import Key
+from appliance.core.section import SECTIONS
 
 OPEN_SUMMARIES = {
     "vllm": "Any flag of `vllm serve` by its own name: max_model_len = 32768 becomes --max-model-len 32768, and "
@@ -21,6 +22,25 @@ OPEN_EXAMPLES: dict[str, dict[str, Any]] = {
     "env": {"OMP_NUM_THREADS": 8},
 }
 """What a person could write where every name is allowed."""
+
+
+QUESTION_SUMMARY = (
+    "What the self-test asks the model before READY; write one [[question]] for each. They are asked beside those of "
+    "the recipe, and one that has the name of a recipe's takes its place. Beside the keys that all have, each judge "
+    "has its own."
+)
+
+QUESTION_EXAMPLE: dict[str, Any] = {
+    "name": "sum",
+    "judge": "answer",
+    "ask": "What is 12 + 7? Answer with the number only.",
+    "number": 19,
+}
+
+
+def about_judge(cls: type[Any]) -> str:
+    """Return what a judge judges, as a sentence."""
+    return (cls.__doc__ or "").replace("\n    ", " ").strip()
 
 
 def summary_of(section: str) -> str:

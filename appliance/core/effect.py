@@ -22,10 +22,12 @@ class Launch:
 
 @record
 class Examine:
-    """Ask the engine the questions of its self-test."""
+    """Ask the engine the questions of its self-test; an examination that still runs ends without a verdict."""
 
     launch: int
     plan: Plan
+    light: bool = False
+    """Only when the engine is idle, and only the part that costs its users nothing."""
 
 
 @record

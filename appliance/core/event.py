@@ -80,6 +80,23 @@ class SelfTestFailed:
 
 
 @record
+class SelfTestPostponed:
+    """No verdict: the engine was busy, or did not answer."""
+
+    launch: int
+
+
+@record
+class ProbeAsked:
+    """SIGUSR1 came: somebody wants the self-test asked again."""
+
+
+@record
+class DriverChanged:
+    """The driver of the GPUs is another than the one with which the engine was launched."""
+
+
+@record
 class StopAsked:
     """SIGTERM or SIGINT came."""
 
@@ -106,6 +123,9 @@ Event = (
     | EngineLeft
     | SelfTestPassed
     | SelfTestFailed
+    | SelfTestPostponed
+    | ProbeAsked
+    | DriverChanged
     | StopAsked
     | ReloadAsked
     | AlarmRang

@@ -1,10 +1,11 @@
 """What a snapshot of the machine is asked for."""
 
-from appliance.core.config import Api, Config, Paths
+from appliance.core.config import Config
 from appliance.core.plan import looked_for
 from appliance.core.recipe import Recipe
 from appliance.core.record import record
 from appliance.core.resolution import model_folder
+from appliance.core.section import Api, Paths
 
 
 @record

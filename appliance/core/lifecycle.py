@@ -6,59 +6,28 @@ from collections.abc import Callable
 from appliance.core.effect import Dismiss, Effect, Examine, Launch, Leave, Prepare, Report, SetAlarm, Tell
 from appliance.core.event import (
     AlarmRang,
+    DriverChanged,
     EngineAnswered,
     EngineFell,
     EngineLeft,
     EngineSpoke,
     Event,
     Prepared,
+    ProbeAsked,
     Refused,
     ReloadAsked,
     SelfTestFailed,
     SelfTestPassed,
+    SelfTestPostponed,
     Started,
     StopAsked,
 )
+from appliance.core.machine import Machine
 from appliance.core.phase import ExitStatus, Phase, Purpose, Result, Word
 from appliance.core.plan import Plan
-from appliance.core.policy import Policy
-from appliance.core.record import record
 
-
-@record
-class Machine:
-    """Where the service stands."""
-
-    phase: Phase = Phase.STARTING
-    purpose: Purpose = Purpose.START
-    attempt: int = 0
-    """The number of the newest check of file and machine."""
-    launch: int = 0
-    """The number of the newest engine."""
-    alarm: int = 0
-    plan: Plan | None = None
-    """What the engine runs with, or is being launched with."""
-    following: Plan | None = None
-    """What to launch when the engine has stopped; None to end instead."""
-    good: Plan | None = None
-    """The last plan whose engine passed its self-test."""
-    forced: bool = False
-    """Whether the engine was told to die, and not only asked to stop."""
-    status: ExitStatus = ExitStatus.OK
-    why: str = ""
-    """Why the service ends, or why the last reload did not apply."""
-    asked: int = 0
-    """Reloads asked for so far."""
-    begun: int = 0
-    """The newest reload that the work in progress answers."""
-    settled: int = 0
-    """The newest reload whose outcome is known."""
-    result: Result | None = None
-
-    @property
-    def policy(self) -> Policy:
-        """The patience of the plan at hand."""
-        return self.plan.policy if self.plan else Policy()
+BUSY = 60.0
+"""Seconds until an engine that was busy is asked again: one look at its counters a minute costs nothing."""
 
 
 Step = tuple[Machine, tuple[Effect, ...]]
@@ -99,6 +68,8 @@ def _checking(machine: Machine, event: Event) -> Step:
             return _end(machine, status, why)
         case StopAsked():
             return _stop_for_good(machine)
+        case ProbeAsked() | DriverChanged() if machine.plan is not None:
+            return dataclasses.replace(machine, due=True), ()
         case _:
             return machine, ()
 
@@ -122,6 +93,8 @@ def _self_test(machine: Machine, event: Event) -> Step:
     match event:
         case SelfTestPassed(launch=machine.launch):
             return _serve(machine)
+        case SelfTestFailed(launch=machine.launch, status=ExitStatus.GAVE_UP, why=why) if _holds(machine):
+            return _hold(machine, why)
         case SelfTestFailed(launch=machine.launch, status=status, why=why):
             return _abandon(machine, status, why)
         case AlarmRang(alarm=machine.alarm):
@@ -144,6 +117,37 @@ def _not_ready(machine: Machine, event: Event) -> Step:
 
 
 def _serving(machine: Machine, event: Event) -> Step:
+    match event:
+        case AlarmRang(alarm=machine.alarm) | ProbeAsked() | DriverChanged():
+            return _examine(machine)
+        case SelfTestPassed(launch=machine.launch):
+            return _rest(dataclasses.replace(machine, due=False, doubted=False, wrong="", restarted=None))
+        case SelfTestFailed(launch=machine.launch, status=ExitStatus.GAVE_UP, why=why) if machine.doubted:
+            return _wrong(machine, why)
+        case SelfTestFailed(launch=machine.launch, status=ExitStatus.GAVE_UP, why=why):
+            report = Report(error=True, text=f"the model that serves answers wrongly, asking it again: {why}")
+            return _examine(dataclasses.replace(machine, doubted=True), report)
+        case SelfTestFailed(launch=machine.launch) | SelfTestPostponed(launch=machine.launch):
+            return _enter(machine, Phase.SERVING, min(BUSY, machine.policy.repeat or BUSY))
+        case _:
+            return _up(machine, event)
+
+
+def _holding(machine: Machine, event: Event) -> Step:
+    match event:
+        case ProbeAsked():
+            return _examine(machine)
+        case SelfTestPassed(launch=machine.launch):
+            return _serve(machine)
+        case SelfTestFailed(launch=machine.launch, status=status, why=why):
+            wrong = why if status is ExitStatus.GAVE_UP else machine.wrong
+            return dataclasses.replace(machine, due=False, wrong=wrong), (Report(error=True, text=why),)
+        case _:
+            return _up(machine, event)
+
+
+def _up(machine: Machine, event: Event) -> Step:
+    """Do what is the same for an engine that serves and one that is held."""
     match event:
         case ReloadAsked():
             return _reload(machine)
@@ -187,6 +191,7 @@ _PHASES: dict[Phase, Callable[[Machine, Event], Step]] = {
     Phase.LOADING: _loading,
     Phase.SELF_TEST: _self_test,
     Phase.SERVING: _serving,
+    Phase.HOLDING: _holding,
     Phase.STOPPING: _stopping,
     Phase.FAILED: _ended,
     Phase.STOPPED: _ended,
@@ -210,37 +215,86 @@ def _launch(machine: Machine, plan: Plan) -> Step:
 
 def _serve(machine: Machine) -> Step:
     result = Result.ROLLED_BACK if machine.purpose is Purpose.ROLLBACK else Result.APPLIED
-    machine = dataclasses.replace(machine, good=machine.plan)
-    return _settle(machine, result, machine.why)
+    unproven = machine.purpose in (Purpose.RESTART, Purpose.ROLLBACK)
+    restarted = machine.restarted if unproven else None
+    machine = dataclasses.replace(machine, good=machine.plan, ready=True, due=False, wrong="", restarted=restarted)
+    return _go_on(machine, result, machine.why)
 
 
-def _settle(machine: Machine, result: Result, why: str) -> Step:
-    """Serve, tell the outcome of a reload, and begin the next one when it was asked meanwhile."""
+def _go_on(machine: Machine, result: Result, why: str) -> Step:
+    """Serve, or hold, tell the outcome of a reload, and begin the next one when it was asked meanwhile."""
     if machine.settled < machine.begun:
         machine = dataclasses.replace(machine, settled=machine.begun, result=result, why=why)
-    machine = dataclasses.replace(machine, phase=Phase.SERVING, purpose=Purpose.START, alarm=machine.alarm + 1)
-    ready = Tell(word=Word.READY)
+    phase = Phase.SERVING if machine.ready else Phase.HOLDING
+    machine = dataclasses.replace(machine, phase=phase, purpose=Purpose.START)
+    said = (Tell(word=Word.READY),) if machine.ready else ()
     if machine.asked > machine.begun:
         machine, effects = _reload(machine)
-        return machine, (ready, *effects)
-    return machine, (ready,)
+    elif machine.due:
+        machine, effects = _examine(machine)
+    else:
+        machine, effects = _rest(machine)
+    return machine, (*said, *effects)
+
+
+def _rest(machine: Machine) -> Step:
+    """Leave the engine in peace until the next repetition; nothing ends one that is held."""
+    if machine.ready and machine.policy.repeat > 0:
+        return _enter(machine, machine.phase, machine.policy.repeat)
+    return dataclasses.replace(machine, alarm=machine.alarm + 1), ()
+
+
+def _examine(machine: Machine, *before: Effect) -> Step:
+    """Ask the engine that is up: lightly while it serves, where the alarm asks anew when no verdict comes."""
+    machine = dataclasses.replace(machine, due=True)
+    assert machine.plan is not None
+    examine = Examine(launch=machine.launch, plan=machine.plan, light=machine.ready)
+    if machine.ready:
+        return _enter(machine, machine.phase, machine.policy.self_test, *before, examine)
+    return machine, (*before, examine)
+
+
+def _wrong(machine: Machine, why: str) -> Step:
+    """Act on an engine whose answers turned wrong, and were wrong again: one restart, then the end."""
+    if not machine.policy.restart_wrong:
+        report = Report(error=True, text=f"the model answers wrongly and goes on serving, as configured: {why}")
+        machine, effects = _rest(dataclasses.replace(machine, due=False, doubted=False, wrong=why))
+        return machine, (report, *effects)
+    if machine.restarted is not None:
+        return _give_up(machine, ExitStatus.GAVE_UP, _after_restart(machine, why))
+    report = Report(error=True, text=f"the model answers wrongly, restarting its engine once: {why}")
+    machine = dataclasses.replace(machine, purpose=Purpose.RESTART, following=machine.plan, restarted=why)
+    return _stop(machine, report, Tell(word=Word.RELOADING))
+
+
+def _holds(machine: Machine) -> bool:
+    """Tell whether an engine whose answers are wrong is kept: nothing else follows it, and a person wants that."""
+    first = machine.purpose in (Purpose.START, Purpose.RELOAD)
+    return machine.policy.hold and first and _rolled_back(machine, "") is None
+
+
+def _hold(machine: Machine, why: str) -> Step:
+    machine, effects = _go_on(dataclasses.replace(machine, wrong=why), Result.FAILED, why)
+    return machine, (Report(error=True, text=f"the engine is kept up for probing, not ready: {why}"), *effects)
 
 
 def _reload(machine: Machine) -> Step:
+    """Begin a reload; of an engine that is held systemd is still waiting to hear that it is ready."""
+    said = (Tell(word=Word.RELOADING),) if machine.ready else ()
     machine = dataclasses.replace(machine, purpose=Purpose.RELOAD, begun=machine.asked, why="")
-    return _prepare(machine, Tell(word=Word.RELOADING))
+    return _prepare(machine, *said)
 
 
 def _refused(machine: Machine, status: ExitStatus, why: str) -> Step:
     if machine.plan is None:
         return _end(machine, status, why)
     report = Report(error=True, text=f"reload refused, the engine goes on as before: {why}")
-    machine, effects = _settle(machine, Result.REFUSED, why)
+    machine, effects = _go_on(machine, Result.REFUSED, why)
     return machine, (report, *effects)
 
 
 def _stop(machine: Machine, *before: Effect) -> Step:
-    machine = dataclasses.replace(machine, forced=False)
+    machine = dataclasses.replace(machine, forced=False, ready=False, due=False, doubted=False, wrong="")
     return _enter(machine, Phase.STOPPING, machine.policy.stopping, *before, Dismiss(force=False))
 
 
@@ -282,9 +336,15 @@ def _rolled_back(machine: Machine, why: str) -> Machine | None:
 
 
 def _whole_story(machine: Machine, why: str) -> str:
+    if machine.purpose is Purpose.RESTART:
+        return _after_restart(machine, why)
     if machine.purpose is not Purpose.ROLLBACK:
         return why
     return f"{machine.why}; the last good settings do not serve any more either: {why}"
+
+
+def _after_restart(machine: Machine, why: str) -> str:
+    return f"{why}; the engine was restarted before, for its answers were wrong: {machine.restarted}"
 
 
 def _end(machine: Machine, status: ExitStatus, why: str) -> Step:

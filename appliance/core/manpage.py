@@ -3,10 +3,13 @@
 import textwrap
 from collections.abc import Iterator
 
-from appliance.core.config import OPEN_SECTIONS, ORDER, SECTIONS, Top
-from appliance.core.description import default_of, summary_of
+from appliance.core.config import OPEN_SECTIONS, ORDER
+from appliance.core.description import QUESTION_SUMMARY, about_judge, default_of, summary_of
 from appliance.core.imported.toml import toml_of
+from appliance.core.judge import JUDGES
+from appliance.core.question import Common
 from appliance.core.record import Key, keys_of
+from appliance.core.section import SECTIONS, Top
 
 START = "[//]: # (generated from appliance/core/config.py: make generated)"
 END = "[//]: # (end of the generated part)"
@@ -40,6 +43,20 @@ def _lines() -> Iterator[str]:
         yield ""
         if section not in OPEN_SECTIONS:
             yield from _keys(SECTIONS[section])
+    yield "# [[question]]"
+    yield ""
+    yield from textwrap.wrap(QUESTION_SUMMARY, WIDTH, break_on_hyphens=False)
+    yield ""
+    yield from _keys(Common)
+    yield "**judge** = *string*"
+    yield ": Who judges the answer:"
+    yield ""
+    for name, cls in JUDGES.items():
+        yield f"## judge = {name}"
+        yield ""
+        yield from textwrap.wrap(about_judge(cls), WIDTH, break_on_hyphens=False)
+        yield ""
+        yield from _keys(cls)
 
 
 def _keys(cls: type) -> Iterator[str]:
@@ -53,5 +70,7 @@ def _keys(cls: type) -> Iterator[str]:
 
 
 def _default(key: Key) -> str:
+    if key.required:
+        return "Must be there."
     default = default_of(key)
     return f"Default: {key.absent if default is None else f'*{toml_of(default)}*'}."

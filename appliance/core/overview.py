@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from appliance.core.config import OPEN_SECTIONS, ORDER, SECTIONS, Config, Top
+from appliance.core.config import OPEN_SECTIONS, ORDER, Config
 from appliance.core.document import shown_key
 from appliance.core.imported.toml import printable, toml_of
 from appliance.core.kind import UnfitError
+from appliance.core.question import written
 from appliance.core.record import Key, keys_of, record
 from appliance.core.secret import arguments_without_secrets, without_secrets
+from appliance.core.section import SECTIONS, Top
 from appliance.core.setting import Variable, plain
 
 DEFAULT = "default"
@@ -37,7 +39,9 @@ def toml_overview(config: Config) -> str:
 def json_overview(config: Config) -> str:
     """Return a configuration as one line of JSON: sections, keys, then value and origin."""
     sections = {name: _table(values_of(config, name)) for name in ORDER}
-    return json.dumps({"files": config.files, **_table(values_of(config, "")), **sections}, ensure_ascii=False)
+    questions = [{**written(question), "origin": question.origin} for question in config.questions]
+    table = {"files": config.files, **_table(values_of(config, "")), **sections, "question": questions}
+    return json.dumps(table, ensure_ascii=False)
 
 
 def _table(values: Iterator[Shown]) -> dict[str, Any]:
@@ -72,6 +76,10 @@ def _lines(config: Config) -> Iterator[str]:
         yield ""
         yield f"[{section}]"
         yield from _rows(values_of(config, section))
+    for question in config.questions:
+        yield ""
+        yield f"{'[[question]]':<{WIDTH}}  # {printable(question.origin)}"
+        yield from (f"{name} = {_toml(value)}" for name, value in written(question).items())
 
 
 def _rows(values: Iterator[Shown]) -> Iterator[str]:

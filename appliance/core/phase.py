@@ -10,6 +10,8 @@ class Phase(enum.StrEnum):
     CHECKING = "checking"
     LOADING = "loading"
     SELF_TEST = "self-test"
+    HOLDING = "self-test-failed"
+    """The answers were wrong; the engine is kept up for probing and is not ready."""
     SERVING = "serving"
     STOPPING = "stopping"
     FAILED = "failed"
@@ -22,6 +24,8 @@ class Purpose(enum.StrEnum):
     START = "start"
     RELOAD = "reload"
     ROLLBACK = "rollback"
+    RESTART = "restart"
+    """The answers of an engine that served turned wrong."""
 
 
 class ExitStatus(enum.IntEnum):

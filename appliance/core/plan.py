@@ -3,14 +3,17 @@
 import json
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from appliance.core.baseline import Identity
 from appliance.core.config import Config, reserved_flag
 from appliance.core.facts import Facts
 from appliance.core.kind import NotYetError, UnfitError
+from appliance.core.paper import identity_of, questions_for, references
 from appliance.core.policy import Policy
 from appliance.core.problem import Problem, RefusedError
-from appliance.core.recipe import Folder, NeededFile, Question, Recipe, Rule
+from appliance.core.question import Question
+from appliance.core.recipe import Folder, NeededFile, Recipe, Rule
 from appliance.core.record import record
 from appliance.core.resolution import Resolution, UnseenError, engine_folder, model_folder, served_model_names
 from appliance.core.setting import Setting, Variable, arguments_of
@@ -45,6 +48,10 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where the engine finds compilers; its own bin, with ninja, comes first."""
 
 
+SLACK = 60.0
+"""Seconds beyond its budget in which a self-test must have ended by itself."""
+
+
 @record
 class Plan:
     """One launch of the engine, complete."""
@@ -64,6 +71,12 @@ class Plan:
     questions: tuple[Question, ...]
     log_file: str | None
     policy: Policy
+    budget: float = 300.0
+    """Seconds for all questions together."""
+    identity: Identity | None = None
+    """What the answers come from; None where nothing is known of the checkpoint."""
+    baselines: str = ""
+    """The folder of what the operator accepted."""
     folders: tuple[Folder, ...] = ()
     """Made before the launch."""
     files: tuple[tuple[str, NeededFile], ...] = ()
@@ -80,13 +93,18 @@ class Plan:
     @property
     def api_key(self) -> str | None:
         """The key that the engine asks for, where its command line has one."""
-        keys = [
-            value if equals else following
-            for argument, following in zip(self.argv, (*self.argv[1:], ""), strict=True)
-            for flag, equals, value in (argument.partition("="),)
-            if flag.startswith("--") and reserved_flag(flag[2:]) == "api_key"
-        ]
-        return keys[-1] if keys else None
+        return api_key_in(self.argv)
+
+
+def api_key_in(argv: Sequence[str]) -> str | None:
+    """Return the key in a command line; vLLM keeps the last."""
+    keys = [
+        value if equals else following
+        for argument, following in zip(argv, (*argv[1:], ""), strict=False)
+        for flag, equals, value in (argument.partition("="),)
+        if flag.startswith("--") and reserved_flag(flag[2:]) == "api_key"
+    ]
+    return keys[-1] if keys else None
 
 
 def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
@@ -96,12 +114,7 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
     """
     resolution = Resolution(config, recipe, facts)
     settings, own = tuple(resolution.settings()), tuple(resolution.variables())
-    model = model_folder(config, recipe)
-    if model is None:
-        hint = 'set [model] source = "/path/of/the/checkpoint"'
-        resolution.refuse(
-            config.file, "[model] source", f"recipe {recipe.id} serves any checkpoint, none is named", hint
-        )
+    model = _model(resolution, config, recipe)
     notes = tuple(_broken_rules(resolution, recipe))
     files = tuple(_needed_files(resolution, recipe, facts))
     notes += (*_wrong_values(resolution, recipe, facts), *_impatience(config, settings))
@@ -109,6 +122,7 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
     _refuse_repeated(resolution, config, recipe, settings)
     folders = tuple(_folders(resolution, recipe))
     notes += tuple(f"{key} has no effect with recipe {recipe.id} and the other values" for key in resolution.idle())
+    questions = _questions(resolution, config, recipe)
     if resolution.problems or model is None:
         raise RefusedError(resolution.problems)
     folder = engine_folder(config, facts)
@@ -122,20 +136,41 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
         served_model_name=served_model_names(config, recipe)[0],
         host=config.api.host,
         port=config.api.port,
-        questions=recipe.questions,
+        questions=questions,
         log_file=config.log.file,
         policy=_policy(config),
+        budget=config.selftest.budget,
+        identity=identity_of(facts, model),
+        baselines=config.paths.baselines,
         folders=folders,
         files=files,
         notes=notes,
     )
 
 
+def _model(resolution: Resolution, config: Config, recipe: Recipe) -> str | None:
+    model = model_folder(config, recipe)
+    if model is None:
+        key, hint = "[model] source", 'set [model] source = "/path/of/the/checkpoint"'
+        resolution.refuse(config.file, key, f"recipe {recipe.id} serves any checkpoint, none is named", hint)
+    return model
+
+
+def _questions(resolution: Resolution, config: Config, recipe: Recipe) -> tuple[Question, ...]:
+    """Return what is asked before READY; refuse to ask nothing that counts."""
+    questions = questions_for(config, recipe)
+    if not any(question.gate for question in questions):
+        key = "[selftest] skip" if config.selftest.skip else "[selftest] recipe_questions"
+        what = "no question is left that stands between a wrong model and READY"
+        resolution.refuse(config.origin(key), key, what, "leave one of the recipe's, or add one with gate = true")
+    return questions
+
+
 def looked_for(config: Config, recipe: Recipe) -> tuple[str, ...]:
     """Return the files that a plan asks for, as far as they follow from the configuration alone."""
     resolution = Resolution(config, recipe, None)
     paths = (resolution.text(needed.path) for needed, when in recipe.files if resolution.applies(when))
-    return tuple(path for path in paths if path is not None)
+    return (*(path for path in paths if path is not None), *references(config, recipe))
 
 
 def mistakes(config: Config, recipe: Recipe, broken: frozenset[str] = frozenset()) -> tuple[Problem, ...]:
@@ -148,12 +183,22 @@ def mistakes(config: Config, recipe: Recipe, broken: frozenset[str] = frozenset(
     tuple(resolution.variables())
     tuple(_broken_rules(resolution, recipe))
     _refuse_repeated(resolution, config, recipe, settings)
+    _questions(resolution, config, recipe)
     return tuple(resolution.problems)
 
 
 def _policy(config: Config) -> Policy:
     patience = config.patience
-    return Policy(loading=patience.loading, stopping=patience.stopping, rollback=config.reload.rollback)
+    test = config.selftest
+    return Policy(
+        loading=patience.loading,
+        stopping=patience.stopping,
+        rollback=config.reload.rollback,
+        self_test=test.budget + SLACK,
+        hold=test.on_failure == "hold",
+        restart_wrong=test.after_ready == "restart",
+        repeat=test.repeat,
+    )
 
 
 def _argv(config: Config, recipe: Recipe, folder: str, model: str, settings: tuple[Setting, ...]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from appliance.core.formula import FORMULAS
 from appliance.core.kind import COUNT, COUNTS, FLAG, TEXT, TEXTS
 from appliance.core.knob import Knob, knobs_of
 from appliance.core.problem import RefusedError, did_you_mean
+from appliance.core.question import Question, questions_of
 from appliance.core.record import key, record
 from appliance.core.template import formulas_in, misshapen, names_in
 
@@ -24,16 +25,6 @@ Part = TypeVar("Part")
 
 PLACED = {"host": "{host}", "port": "{port}", "served_model_name": "{served_model_names}"}
 """Flags of vllm-serve's own that a recipe may only put in their place in the command line."""
-
-
-@record
-class Question:
-    """One question of the self-test and the answer that a sound model gives, greedily."""
-
-    ask: str = key("what the user says", TEXT)
-    answer: str = key("the whole answer", TEXT)
-    within: bool = key("the answer may say more, and letters may be large or small", FLAG, default=False)
-    max_tokens: int = key("where an answer that runs on is cut", COUNT, default=256)
 
 
 @record
@@ -176,8 +167,22 @@ class Recipe:
 
 
 TABLES = {"model": RecipeModel, "engine": RecipeEngine, "cluster": RecipeCluster, "gpu": RecipeGpu}
-LISTS = {"question": Question, "checkpoint": NeededValue, "overlay": Overlay, "rule": Rule}
-KEYS = ("id", "summary", "knobs", "values", "vllm", "env", "unset", "layout", "file", "folder", *TABLES, *LISTS)
+LISTS = {"checkpoint": NeededValue, "overlay": Overlay, "rule": Rule}
+KEYS = (
+    "id",
+    "summary",
+    "knobs",
+    "values",
+    "vllm",
+    "env",
+    "unset",
+    "layout",
+    "file",
+    "folder",
+    "question",
+    *TABLES,
+    *LISTS,
+)
 
 
 def recipe_of(text: str, file: str, share: str = "/usr/share/vllm-serve") -> Recipe:
@@ -196,8 +201,7 @@ def recipe_of(text: str, file: str, share: str = "/usr/share/vllm-serve") -> Rec
     rows = tuple(_row(reader, path, table) for path, table in _tables(reader, "layout"))
     files, folders = _conditional(reader, "file", NeededFile), _conditional(reader, "folder", Folder)
     unset = reader.value(("unset",), document.table.get("unset", []), TEXTS) or ()
-    if not lists["question"]:
-        reader.refuse(("question",), "missing", "a recipe asks at least one question with a known answer")
+    questions = _questions(reader)
     known = _refuse_unknown_names(reader, knobs, shared, (*vllm, *env), rows)
     _refuse_loose_ends(reader, known, lists["rule"], single["cluster"])
     _raise_in_order(reader)
@@ -217,9 +221,15 @@ def recipe_of(text: str, file: str, share: str = "/usr/share/vllm-serve") -> Rec
         overlays=lists["overlay"],
         folders=folders,
         rules=lists["rule"],
-        questions=lists["question"],
+        questions=questions,
         **single,
     )
+
+
+def _questions(reader: Reader) -> tuple[Question, ...]:
+    if not reader.document.table.get("question"):
+        reader.refuse(("question",), "missing", "a recipe asks at least one question")
+    return questions_of(reader)
 
 
 def _raise_in_order(reader: Reader) -> None:

@@ -4,10 +4,11 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from appliance.core.config import OPEN_SECTIONS, ORDER, SECTIONS, Top
-from appliance.core.description import OPEN_EXAMPLES, default_of, summary_of
+from appliance.core.config import OPEN_SECTIONS, ORDER
+from appliance.core.description import OPEN_EXAMPLES, QUESTION_EXAMPLE, QUESTION_SUMMARY, default_of, summary_of
 from appliance.core.imported.toml import printable, toml_of
 from appliance.core.record import Key, keys_of, record
+from appliance.core.section import SECTIONS, Top
 
 WIDTH = 100
 
@@ -94,6 +95,10 @@ def _sample_lines() -> Iterator[str]:
             continue
         for key in keys_of(SECTIONS[section]).values():
             yield from _key(key)
+    yield ""
+    yield "#[[question]]"
+    yield from _wrapped(QUESTION_SUMMARY)
+    yield from (_assignment(name, value) for name, value in QUESTION_EXAMPLE.items())
 
 
 def _key(key: Key) -> Iterator[str]:

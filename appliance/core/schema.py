@@ -3,11 +3,14 @@
 import json
 from typing import Any
 
-from appliance.core.config import OPEN_SECTIONS, ORDER, SECTIONS, Top
-from appliance.core.description import OPEN_EXAMPLES, default_of, summary_of
+from appliance.core.config import OPEN_SECTIONS, ORDER
+from appliance.core.description import OPEN_EXAMPLES, QUESTION_SUMMARY, about_judge, default_of, summary_of
+from appliance.core.judge import JUDGES
 from appliance.core.kind import Schema
 from appliance.core.opentable import FLAG_NAME, RESERVED_FLAGS, RESERVED_VARIABLES, SECRET_NAME, VARIABLE_NAME
+from appliance.core.question import Common
 from appliance.core.record import Key, keys_of
+from appliance.core.section import SECTIONS, Top
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -26,13 +29,29 @@ def schema() -> dict[str, Any]:
         "description": "Configuration of vllm-serve; see vllm-serve.toml(5).",
         "type": "object",
         "additionalProperties": False,
-        "properties": {**top, **{name: _section(name) for name in ORDER}},
+        "properties": {**top, **{name: _section(name) for name in ORDER}, "question": _questions()},
     }
 
 
 def schema_text() -> str:
     """Return the schema as the file that is shipped."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _questions() -> Schema:
+    return {"description": QUESTION_SUMMARY, "type": "array", "items": {"oneOf": [_judge(name) for name in JUDGES]}}
+
+
+def _judge(name: str) -> Schema:
+    keys = {**keys_of(Common), **keys_of(JUDGES[name])}
+    return {
+        "title": name,
+        "description": about_judge(JUDGES[name]),
+        "type": "object",
+        "required": ["judge", *(key.name for key in keys.values() if key.required)],
+        "additionalProperties": False,
+        "properties": {"judge": {"const": name}, **{key.name: _key(key) for key in keys.values()}},
+    }
 
 
 def _section(name: str) -> Schema:
@@ -46,7 +65,9 @@ def _section(name: str) -> Schema:
 def _key(key: Key) -> Schema:
     default = default_of(key)
     about: dict[str, Any] = {"description": key.doc, "default": default}
-    if default is None:
+    if key.required:
+        about = {"description": key.doc}
+    elif default is None:
         about = {"description": f"{key.doc} Default: {key.absent}."}
     if key.example is not None:
         about["examples"] = [key.example]

@@ -1,11 +1,17 @@
 """What is shown of the service: the line of `systemctl status`, and status.json for programs."""
 
-from appliance.core.lifecycle import Machine
+from appliance.core.machine import Machine
 from appliance.core.phase import Phase, Purpose, Result
 from appliance.core.record import record
 
 LONGEST_LINE = 400
 """Characters of a status line; systemctl shows it on one."""
+
+WAYS_OUT = (
+    "; kept up for probing, not ready: `vllm-serve selftest --record` accepts the model as it answers, "
+    "or mend the cause and `systemctl restart vllm-serve`"
+)
+"""What works while systemd waits for READY=1: a reload would wait for it too."""
 
 
 @record
@@ -31,6 +37,8 @@ class Status:
     reloads_settled: int
     reload_result: str | None
     reload_why: str
+    wrong: str = ""
+    """What is wrong with the answers of the engine that is up; empty when nothing is known to be."""
 
 
 def status_of(machine: Machine, supervisor: Identity, engine: str | None, detail: str) -> Status:
@@ -46,24 +54,34 @@ def status_of(machine: Machine, supervisor: Identity, engine: str | None, detail
         reloads_settled=machine.settled,
         reload_result=machine.result.value if machine.result else None,
         reload_why=machine.why,
+        wrong=machine.wrong,
     )
 
 
 def status_line(machine: Machine, detail: str) -> str:
     """Return one ASCII line: python3-sdnotify loses a whole message that latin-1 can't hold."""
-    text = _text(machine, detail).encode("ascii", "backslashreplace").decode().replace("\n", "; ")
-    return text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE - 3]}..."
+    text = _text(machine, detail).replace("\n", "; ").encode("ascii", "backslashreplace").decode()
+    text = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+    end = WAYS_OUT if machine.phase is Phase.HOLDING else ""
+    room = LONGEST_LINE - len(end)
+    return (text if len(text) <= room else f"{text[: room - 3]}...") + end
 
 
 def _text(machine: Machine, detail: str) -> str:
     doing = _DOING.get(machine.phase, machine.phase.value)
     if machine.phase is Phase.FAILED:
         return f"failed: {machine.why}"
+    if machine.phase is Phase.HOLDING:
+        return f"asking again after {machine.wrong}" if machine.due else machine.wrong
     if machine.phase is Phase.SERVING and machine.plan:
-        return f"serving {machine.plan.served_model_name} on {machine.plan.base_url}{_outcome(machine)}"
+        serving = f"serving {machine.plan.served_model_name} on {machine.plan.base_url}"
+        wrong = f", WRONGLY: {machine.wrong}" if machine.wrong else ""
+        return f"{serving}{wrong}{_outcome(machine)}"
     named = machine.plan is not None and machine.phase is not Phase.CHECKING
     name = f" {machine.plan.served_model_name}" if machine.plan and named else ""
-    purpose = {Purpose.RELOAD: "reloading: ", Purpose.ROLLBACK: "rolling back: "}.get(machine.purpose, "")
+    purpose = {Purpose.RELOAD: "reloading: ", Purpose.ROLLBACK: "rolling back: ", Purpose.RESTART: "restarting: "}.get(
+        machine.purpose, ""
+    )
     return f"{purpose}{doing}{name}" + (f": {detail}" if detail else "")
 
 

@@ -1,76 +1,138 @@
-"""The engine's HTTP API, as far as the supervisor uses it."""
+"""The HTTP API of an engine, or of any server that speaks the same."""
 
 import asyncio
+import contextlib
 import json
+import re
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import aiohttp
 
-from appliance.core.reply import ReplyError
+from appliance.core.reply import Reply, ReplyError, Trouble, shortened, trouble_of
 
 TROUBLE = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 """What a request ends with when there is no answer."""
 
+LARGEST_REPLY = 1 << 26
+"""Bytes; the logprobs of a prompt of a hundred thousand tokens come to a tenth of it."""
+
+IN_WORK = re.compile(
+    r"^vllm:num_requests_(?:running|waiting)(?:\{[^}]*\})? (\d+(?:\.\d*)?(?:e[+-]?\d+)?)$", re.MULTILINE
+)
+
 
 class EngineClient:
-    """Talks to one engine; proxies of the environment are not used."""
+    """Talks to one server; proxies of the environment are not used, and no redirect is followed."""
 
-    def __init__(self, base_url: str, model: str, api_key: str | None = None) -> None:
-        self._base_url = base_url
-        self._model = model
+    def __init__(self, base_url: str, api_key: str | None = None) -> None:
+        self._base_url = base_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def healthy(self) -> bool:
         """Tell whether /health says 200; an engine that does not listen yet is not."""
         try:
-            async with self._session(5) as session, session.get(f"{self._base_url}/health") as reply:
-                return reply.status == 200
-        except TROUBLE:
+            return (await self.get("/health", 5)).status == 200
+        except ReplyError:
             return False
 
-    async def chat(self, ask: str, max_tokens: int, seconds: float) -> tuple[str, str]:
-        """Ask one question greedily; return the answer's text and its finish_reason.
-
-        Raises ReplyError when the engine answers with something else, or not within `seconds`.
-        """
-        body = {
-            "model": self._model,
-            "messages": [{"role": "user", "content": ask}],
-            "max_tokens": max_tokens,
-            "temperature": 0,
-        }
+    async def busy(self) -> bool | None:
+        """Tell whether requests run or wait, by /metrics; None where it does not say."""
         try:
-            url = f"{self._base_url}/v1/chat/completions"
-            async with self._session(seconds) as session, session.post(url, json=body) as reply:
-                return _answer(reply.status, await reply.text())
-        except TROUBLE as error:
-            raise ReplyError(f"no reply: {type(error).__name__} {error}".rstrip()) from None
-
-    async def longest(self) -> int | None:
-        """Return the tokens of the longest request that the engine takes; None where it does not say."""
-        try:
-            async with self._session(30) as session, session.get(f"{self._base_url}/v1/models") as reply:
-                return _longest(await reply.text())
-        except TROUBLE:
+            reply = await self.get("/metrics", 5)
+        except ReplyError:
             return None
+        found = IN_WORK.findall(reply.text) if reply.status == 200 else []
+        return any(float(number) > 0 for number in found) if found else None
 
-    def _session(self, seconds: float) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=seconds), headers=self._headers)
+    async def get(self, path: str, seconds: float) -> Reply:
+        """Return what is at a path. Raises ReplyError when nothing whole came within `seconds`."""
+        async with self._whole(seconds) as session, session.get(self._url(path), allow_redirects=False) as reply:
+            return await self._reply(reply)
+
+    async def post(self, path: str, body: Mapping[str, Any], seconds: float) -> Reply:
+        """Return the reply to a JSON body. Raises ReplyError when nothing whole came within `seconds`."""
+        async with (
+            self._whole(seconds) as session,
+            session.post(self._url(path), json=body, allow_redirects=False) as reply,
+        ):
+            return await self._reply(reply)
+
+    async def upload(self, path: str, fields: Mapping[str, str], file: tuple[str, bytes], seconds: float) -> Reply:
+        """Return the reply to a form with a file: its name and content. Raises ReplyError as `post` does."""
+        form = aiohttp.FormData()
+        for name, value in fields.items():
+            form.add_field(name, value)
+        form.add_field("file", file[1], filename=file[0])
+        async with (
+            self._whole(seconds) as session,
+            session.post(self._url(path), data=form, allow_redirects=False) as reply,
+        ):
+            return await self._reply(reply)
+
+    async def stream(self, path: str, body: Mapping[str, Any], seconds: float) -> AsyncIterator[tuple[float, Any]]:
+        """Yield each event of a stream with the seconds since the request, up to its end mark.
+
+        Raises ReplyError when the stream ends without the mark, or is none.
+        """
+        loop = asyncio.get_running_loop()
+        start, size = loop.time(), 0
+        async with (
+            self._whole(seconds) as session,
+            session.post(self._url(path), json=body, allow_redirects=False) as reply,
+        ):
+            if reply.status != 200:
+                text = (await self._reply(reply)).text
+                raise ReplyError(f"HTTP {reply.status}: {shortened(text)}", trouble_of(reply.status))
+            async for line in reply.content:
+                size += len(line)
+                if size > LARGEST_REPLY:
+                    raise ReplyError(f"a stream of more than {LARGEST_REPLY} bytes", Trouble.GARBLED)
+                if line.strip() == b"data: [DONE]":
+                    return
+                if line.startswith(b"data:"):
+                    yield loop.time() - start, _event(line)
+        raise ReplyError("a stream without its end mark", Trouble.GARBLED)
+
+    def _url(self, path: str) -> str:
+        return f"{self._base_url}{path}"
+
+    @contextlib.asynccontextmanager
+    async def _whole(self, seconds: float) -> AsyncIterator[aiohttp.ClientSession]:
+        """Open a session of its own for one request, and turn its troubles into ReplyError."""
+        # No time at all would mean no limit to aiohttp.
+        timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001))
+        try:
+            async with aiohttp.ClientSession(timeout=timeout, headers=self._headers) as session:
+                yield session
+        except TROUBLE as error:
+            if isinstance(error, asyncio.TimeoutError):
+                raise ReplyError(f"no whole reply within {seconds:g} s", Trouble.BUSY) from None
+            raise ReplyError(f"no reply: {type(error).__name__} {error}".rstrip(), Trouble.BUSY) from None
+        except ValueError as error:
+            raise ReplyError(f"not a reply: {error}", Trouble.GARBLED) from None
+
+    async def _reply(self, reply: aiohttp.ClientResponse) -> Reply:
+        content = bytearray()
+        async for chunk in reply.content.iter_chunked(1 << 16):
+            content += chunk
+            if len(content) > LARGEST_REPLY:
+                raise ReplyError(f"a reply of more than {LARGEST_REPLY} bytes", Trouble.GARBLED)
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ReplyError(f"not UTF-8: byte {error.start} is {content[error.start]:#04x}", Trouble.GARBLED) from None
+        return Reply(status=reply.status, text=text)
 
 
-def _longest(text: str) -> int | None:
+def _event(line: bytes) -> Any:
+    """Return one event; an engine that is lost sends an error as an event of a good stream."""
     try:
-        found: Any = json.loads(text)["data"][0]["max_model_len"]
-    except (ValueError, KeyError, IndexError, TypeError):
-        return None
-    return found if isinstance(found, int) and found > 0 else None
-
-
-def _answer(status: int, text: str) -> tuple[str, str]:
-    if status != 200:
-        raise ReplyError(f"HTTP {status}: {text[:300]}", final=400 <= status < 500 and status not in (408, 429))
-    try:
-        choice: Any = json.loads(text)["choices"][0]
-        return str(choice["message"]["content"] or ""), str(choice["finish_reason"])
-    except (ValueError, KeyError, IndexError, TypeError):
-        raise ReplyError(f"not a chat completion: {text[:300]}") from None
+        found = json.loads(line[5:].decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise ReplyError(f"an event that is not JSON: {shortened(repr(line))}", Trouble.GARBLED) from None
+    if not isinstance(found, dict):
+        raise ReplyError(f"an event that is no JSON object: {shortened(repr(line))}", Trouble.GARBLED)
+    if found.get("error"):
+        raise ReplyError(f"an error in the stream: {shortened(line[5:].decode('utf-8', 'replace'))}", Trouble.BROKEN)
+    return found

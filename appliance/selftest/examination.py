@@ -1,34 +1,143 @@
-"""Asking a running engine every question of its recipe."""
+"""Asking a running model every question, with patience for a busy server and within a budget."""
 
-from collections.abc import AsyncIterator
-from typing import Protocol
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
-from appliance.core.plan import Plan
-from appliance.core.reply import ReplyError
-from appliance.selftest.verdict import Verdict, judged
+from appliance.core import judge
+from appliance.core.baseline import Accepted
+from appliance.core.question import Question
+from appliance.core.record import record
+from appliance.core.reply import ReplyError, Trouble
+from appliance.selftest import answer, form, logprob, needle, pooling, sense, server, stream
+from appliance.selftest.baseline import accepted
+from appliance.selftest.talk import Server, Talk
+from appliance.selftest.task import found_task, task
+from appliance.selftest.verdict import Judgement, Outcome, Verdict, unknown, wrong
 
-PATIENCE = 120.0
-"""Seconds for one answer; the first of a fresh engine may compile kernels."""
+JUDGED_BY: dict[type[Any], Callable[[Any, Talk], Awaitable[Judgement]]] = {
+    judge.KnownAnswer: answer.known_answer,
+    judge.Counting: answer.counting,
+    judge.Writing: answer.writing,
+    judge.Fingerprint: logprob.fingerprint,
+    judge.Likelihood: logprob.likelihood,
+    judge.Repeatable: answer.repeatable,
+    judge.Streaming: stream.streaming,
+    judge.ServedNames: server.served_names,
+    judge.ToolCall: form.tool_call,
+    judge.Reasoning: form.reasoning,
+    judge.Structured: form.structured,
+    judge.Ending: answer.ending,
+    judge.Needle: needle.needle,
+    judge.Image: sense.image,
+    judge.Embedding: pooling.embedding,
+    judge.Rerank: pooling.rerank,
+    judge.Transcription: sense.transcription,
+    judge.Concurrent: answer.concurrent,
+    judge.Acceptance: server.acceptance,
+    judge.Speed: stream.speed,
+    judge.Task: task,
+    Accepted: accepted,
+}
+
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds before a busy server is asked again."""
+
+SHORT_TRIES = 1
+"""How often a server that says that it failed is asked again."""
 
 
-class Asking(Protocol):
-    """Whoever can be asked: the client of an engine."""
+@record
+class Examination:
+    """What is asked of which model."""
 
-    async def chat(self, ask: str, max_tokens: int, seconds: float) -> tuple[str, str]:
-        """Return the answer and its finish_reason."""
+    model: str
+    questions: tuple[Question, ...]
+    budget: float
+    """Seconds for all questions together."""
 
-    async def longest(self) -> int | None:
-        """Return the tokens of the longest request; None where that is unknown."""
 
-
-async def examined(plan: Plan, client: Asking) -> AsyncIterator[Verdict]:
-    """Ask the questions in turn; yield the verdict on each. An answer gets at most half of what a request may be."""
-    longest = await client.longest()
-    for question in plan.questions:
-        most = min(question.max_tokens, longest // 2) if longest else question.max_tokens
-        try:
-            answer, finish_reason = await client.chat(question.ask, most, PATIENCE)
-        except ReplyError as error:
-            yield Verdict(question=question, answer="", fault=str(error), right=False, final=error.final)
+async def examined(examination: Examination, asked: Server) -> AsyncIterator[Verdict]:
+    """Ask the questions in turn; yield the verdict on each."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + examination.budget
+    talk = Talk(server=asked, model=examination.model, seconds=min(30.0, examination.budget))
+    longest, made_for = await _longest(talk), MadeFor()
+    for question in examination.questions:
+        start = loop.time()
+        seconds = min(question.timeout, max(deadline - start, 0.1))
+        talk = Talk(server=asked, model=examination.model, seconds=seconds, longest=longest)
+        if start >= deadline:
+            judgement = unknown(f"the budget of {examination.budget:g} s was used up before it was asked")
         else:
-            yield judged(question, answer, finish_reason)
+            judgement = await _patiently(question, talk, made_for, deadline)
+        yield Verdict(question=question, judgement=judgement, seconds=loop.time() - start)
+
+
+def outcome_of(verdicts: Sequence[Verdict]) -> Outcome:
+    """Return what the verdicts come to: a model is right when nothing stands against it and something speaks for it."""
+    gates = [verdict for verdict in verdicts if verdict.question.gate]
+    if any(verdict.outcome is Outcome.WRONG for verdict in gates):
+        return Outcome.WRONG
+    doubtful = any(verdict.outcome is Outcome.UNKNOWN for verdict in gates)
+    proven = any(verdict.outcome is Outcome.RIGHT for verdict in gates)
+    return Outcome.RIGHT if proven and not doubtful else Outcome.UNKNOWN
+
+
+async def _longest(talk: Talk) -> int | None:
+    try:
+        return server.longest_of(await server.models_of(talk), talk.model)
+    except ReplyError:
+        return None
+
+
+class MadeFor:
+    """What a model is made for, found out when a question first depends on it."""
+
+    def __init__(self) -> None:
+        self._task: str | None = None
+
+    async def task(self, talk: Talk) -> str:
+        """Return the task. Raises ReplyError where it can't be found out, as when the server is busy."""
+        if self._task is None:
+            self._task = (await found_task(talk)).task
+        return self._task
+
+
+async def _judged(question: Question, talk: Talk, made_for: MadeFor) -> Judgement:
+    if question.tasks and (task := await made_for.task(talk)) not in question.tasks:
+        return Judgement(outcome=Outcome.SKIPPED, why=f"the model is made for {task}")
+    return await JUDGED_BY[type(question.judge)](question.judge, talk)
+
+
+async def _patiently(question: Question, talk: Talk, made_for: MadeFor, deadline: float) -> Judgement:
+    """Judge one question; ask a busy server again, and never call it wrong."""
+    tries = 0
+    while True:
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await _judged(question, talk, made_for)
+        except RecursionError:
+            return wrong("a reply that is nested too deeply", why="no answer")
+        except TimeoutError:
+            return unknown("no answer before the budget was used up: busy, not wrong")
+        except ReplyError as error:
+            again = {Trouble.BUSY: len(PAUSES), Trouble.BROKEN: SHORT_TRIES}.get(error.trouble, 0)
+            pause = PAUSES[min(tries, len(PAUSES) - 1)]
+            late = asyncio.get_running_loop().time() + pause >= deadline
+            if tries >= again or late:
+                return _without_answer(error)
+            tries += 1
+            await asyncio.sleep(pause)
+
+
+def _without_answer(error: ReplyError) -> Judgement:
+    match error.trouble:
+        case Trouble.BUSY:
+            return unknown(f"busy, not wrong: {error}")
+        case Trouble.LOCKED:
+            return unknown(f"the server asks for a key: {error}")
+        case Trouble.BROKEN:
+            return unknown(f"the server failed: {error}")
+        case _:
+            return wrong(str(error), why="no answer")

@@ -7,6 +7,7 @@ from pathlib import Path
 from appliance.core.config import Config, ConfigRefusedError, config_from, reserved_flag
 from appliance.core.manifest import CURRENT
 from appliance.core.problem import Problem, RefusedError, place_of
+from appliance.core.recipe import Recipe
 from appliance.core.suitability import mistaken, unfit
 from appliance.engine.optionlist import OPTIONS, options_of
 from appliance.service.share import chosen_recipe
@@ -55,7 +56,16 @@ def problems_of(config: Config) -> tuple[Problem, ...]:
         recipe = chosen_recipe(config)
     except RefusedError as refused:
         return (*refused.problems, *unfit(config, None, options))
-    return (*mistaken(config, recipe, options), *_exposed(config))
+    return (*mistaken(config, recipe, options), *_exposed(config), *_unmeetable(config, recipe))
+
+
+def _unmeetable(config: Config, recipe: Recipe) -> Iterable[Problem]:
+    """Return what is wrong with a file's own questions; few files have any, and the look takes imports of its own."""
+    if not config.questions:
+        return ()
+    from appliance.service.expectation import unmeetable  # noqa: PLC0415  # see above
+
+    return unmeetable(config, recipe)
 
 
 def _exposed(config: Config) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from systemd import journal
 
 JOURNAL_SOCKET = Path("/run/systemd/journal/socket")
 
-ERROR, NOTICE, INFO = 3, 5, 6
+ERROR, WARNING, NOTICE, INFO = 3, 4, 5, 6
 """Priorities of syslog(3)."""
 
 

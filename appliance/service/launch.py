@@ -15,9 +15,11 @@ from appliance.core.event import (
     Event,
     SelfTestFailed,
     SelfTestPassed,
+    SelfTestPostponed,
 )
 from appliance.core.phase import ExitStatus
 from appliance.core.plan import Plan
+from appliance.core.problem import RefusedError
 from appliance.core.progress import cause_of, progress_of
 from appliance.engine.client import EngineClient
 from appliance.engine.folder import make_folders
@@ -25,8 +27,10 @@ from appliance.engine.journal import write_logging_config
 from appliance.engine.leftover import names_in, remove_leftovers
 from appliance.engine.line import Line
 from appliance.engine.process import EngineProcess, environment_of
-from appliance.selftest.examination import examined
-from appliance.service.journal import ERROR, EngineOutput, journal_answers, say
+from appliance.selftest.examination import examined, outcome_of
+from appliance.selftest.verdict import Outcome
+from appliance.service.journal import ERROR, INFO, WARNING, EngineOutput, journal_answers, say
+from appliance.service.selftest import examination_of
 
 PROBE_INTERVAL = 0.5
 """Seconds between two looks at /health while loading."""
@@ -53,7 +57,7 @@ class EngineRun:
         self._process: EngineProcess | None = None
         self._dismissed = False
         self._answered = False
-        self._client = EngineClient(plan.base_url, plan.served_model_name, plan.api_key)
+        self._client = EngineClient(plan.base_url, plan.api_key)
         self._output = EngineOutput(journal_answers(), plan.log_file)
         self._spoke = 0.0
 
@@ -138,17 +142,38 @@ class EngineRun:
             say(f"looking who listens on port {self._plan.port}: {error}", ERROR)
             return False
 
-    async def examine(self) -> None:
-        """Ask the questions of the self-test and tell the outcome."""
-        failed = None
-        async for verdict in examined(self._plan, self._client):
-            say(f"self-test: {verdict}", ERROR if not verdict.right else 6)
-            failed = failed or (None if verdict.right else verdict)
-        if failed is None:
-            self._put(SelfTestPassed(launch=self._launch))
-        else:
-            status = ExitStatus.GAVE_UP if failed.final else ExitStatus.TRY_LATER
-            self._put(SelfTestFailed(launch=self._launch, status=status, why=f"self-test: {failed}"))
+    async def examine(self, light: bool) -> None:
+        """Ask the questions of the self-test and tell the outcome; lightly only where nobody else is asking."""
+        if light and await self._client.busy():
+            self._put(SelfTestPostponed(launch=self._launch))
+            return
+        outcome = await self._examined(light)
+        if light and isinstance(outcome, SelfTestFailed) and outcome.status is not ExitStatus.GAVE_UP:
+            outcome = SelfTestPostponed(launch=self._launch)
+        self._put(outcome)
+
+    async def _examined(self, light: bool) -> Event:
+        """Ask the questions and return the verdict: TRY_LATER where there is none."""
+        try:
+            examination = examination_of(self._plan, light=light)
+        except RefusedError as refused:
+            say(f"self-test: {refused}", ERROR)
+            return SelfTestFailed(launch=self._launch, status=ExitStatus.CONFIGURATION, why=f"self-test: {refused}")
+        verdicts = []
+        async for verdict in examined(examination, self._client):
+            against = verdict.stands_against
+            level = ERROR if against else WARNING if verdict.outcome is Outcome.WRONG else INFO
+            say(f"self-test: {verdict}", level)
+            verdicts.append(verdict)
+        outcome = outcome_of(verdicts)
+        if outcome is Outcome.RIGHT:
+            return SelfTestPassed(launch=self._launch)
+        decisive = next(
+            (verdict for verdict in verdicts if verdict.stands_against and verdict.outcome is outcome), None
+        )
+        why = str(decisive) if decisive else "no question could be asked of this model"
+        status = ExitStatus.GAVE_UP if outcome is Outcome.WRONG else ExitStatus.TRY_LATER
+        return SelfTestFailed(launch=self._launch, status=status, why=f"self-test: {why}")
 
     def dismiss(self, force: bool) -> None:
         """Ask the engine to stop, or kill all of it."""

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from appliance.core.effect import Dismiss, Effect, Examine, Launch, Leave, Prepare, Report, SetAlarm, Tell
-from appliance.core.event import AlarmRang, Event, Refused, ReloadAsked, Started, StopAsked
-from appliance.core.lifecycle import Machine, step
+from appliance.core.event import AlarmRang, DriverChanged, Event, ProbeAsked, Refused, ReloadAsked, Started, StopAsked
+from appliance.core.lifecycle import step
+from appliance.core.machine import Machine
 from appliance.core.phase import ExitStatus, Phase
 from appliance.core.status import Identity, status_line, status_of
-from appliance.service.journal import ERROR, INFO, say
+from appliance.host.driver import Driver, change_between, driver_in_use
+from appliance.service.journal import ERROR, INFO, NOTICE, say
 from appliance.service.launch import EngineRun
 from appliance.service.notify import Notifier, watchdog_interval
 from appliance.service.preparation import prepare
@@ -30,7 +32,16 @@ SIGNALS: tuple[tuple[signal.Signals, Event], ...] = (
     (signal.SIGTERM, StopAsked()),
     (signal.SIGINT, StopAsked()),
     (signal.SIGHUP, ReloadAsked()),
+    (signal.SIGUSR1, ProbeAsked()),
 )
+
+HARMLESS = (signal.SIGHUP, signal.SIGUSR1)
+"""Signals that must not end the supervisor while its loop does not listen."""
+
+DRIVER_INTERVAL = 60.0
+"""Seconds between two looks at the driver while serving; a look reads three small files."""
+
+ROOT = Path("/")
 
 
 class Supervisor:
@@ -44,6 +55,8 @@ class Supervisor:
         self._notifier = Notifier()
         self._watchdog = watchdog_interval(dict(os.environ), os.getpid())
         self._engine: EngineRun | None = None
+        self._examination: asyncio.Task[None] | None = None
+        self._driver = Driver()
         self._tasks: set[asyncio.Task[None]] = set()
         self._spare: set[int] = set()
         self._alarm: asyncio.TimerHandle | None = None
@@ -59,13 +72,14 @@ class Supervisor:
         for number, event in SIGNALS:
             loop.add_signal_handler(number, self._events.put_nowait, event)
         self._start(self._beat())
+        self._start(self._watch_driver())
         self._start(self._obey())
         await self._over.wait()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         # systemd would take a death by it for a clean end
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        signal.pthread_sigmask(signal.SIG_BLOCK, HARMLESS)
         if self._bug is None:
             return self._status
         traceback.print_exception(self._bug)
@@ -97,11 +111,15 @@ class Supervisor:
             case Prepare(attempt=attempt):
                 self._start(self._prepare(attempt))
             case Launch(launch=launch, plan=plan):
+                self._end_examination()
+                self._driver = driver_in_use(ROOT)
                 self._engine = EngineRun(launch, plan, self._runtime, self._events.put_nowait)
                 self._start(self._engine.live(self._spare))
-            case Examine() if self._engine:
-                self._start(self._engine.examine())
+            case Examine(light=light) if self._engine:
+                self._end_examination()
+                self._examination = self._start(self._engine.examine(light))
             case Dismiss(force=force) if self._engine:
+                self._end_examination()
                 self._engine.dismiss(force)
             case SetAlarm(alarm=alarm, seconds=seconds):
                 self._set_alarm(alarm, seconds)
@@ -132,10 +150,16 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         self._alarm = loop.call_later(seconds, self._events.put_nowait, AlarmRang(alarm=alarm))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _end_examination(self) -> None:
+        """One examination at a time, and none of an engine that is to go."""
+        if self._examination:
+            self._examination.cancel()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -149,7 +173,7 @@ class Supervisor:
         if line != self._shown:
             self._notifier.status(line)
             self._shown = line
-            say(line, ERROR if self._machine.phase is Phase.FAILED else INFO)
+            say(line, ERROR if self._machine.phase is Phase.FAILED or self._machine.wrong else INFO)
         engine = Path(self._machine.plan.argv[0]).parents[1].name if self._machine.plan else None
         try:
             write_status(self._runtime, status_of(self._machine, self._self, engine, detail))
@@ -169,10 +193,23 @@ class Supervisor:
                 self._notifier.alive()
                 last = loop.time()
 
+    async def _watch_driver(self) -> None:
+        """Tell of another driver than the engine was launched with, once for each."""
+        while True:
+            await asyncio.sleep(DRIVER_INTERVAL)
+            if self._machine.phase is not Phase.SERVING:
+                continue
+            found = driver_in_use(ROOT)
+            if change := change_between(self._driver, found):
+                say(f"the driver of the GPUs changed: {change}", NOTICE)
+                self._driver = found
+                self._events.put_nowait(DriverChanged())
+
 
 def supervise(config_file: Path, runtime: Path) -> int:
     """Run the service in the foreground; return its exit status. Raises BlockingIOError where another one runs."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the loop listens
+    for number in HARMLESS:
+        signal.signal(number, signal.SIG_IGN)  # until the loop listens
     folder = os.open(runtime, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -21,7 +21,7 @@ def test_ready_comes_after_the_self_test_and_status_tells_each_phase(rig: FakeRi
     statuses = [line.removeprefix("STATUS=") for line in rig.told if line.startswith("STATUS=")]
     for phase in ("checking the machine", "loading demo", "asking the self-test of demo", "serving demo on"):
         assert any(status.startswith(phase) for status in statuses), phase
-    assert 'self-test: "Count from 5 to 59." got "5 6 7' in rig.log
+    assert 'self-test: counting: "5 6 7' in rig.log
     assert "loading demo: loading weights" in rig.log
     before = rig.told[: rig.told.index("READY=1")]
     assert any(line.startswith("STATUS=asking the self-test") for line in before)
@@ -37,7 +37,7 @@ def test_a_wrong_answer_ends_with_69_and_says_which_question_got_what(rig: FakeR
     assert rig.ended() == 69
     assert "READY=1" not in rig.told
     last = [line for line in rig.told if line.startswith("STATUS=")][-1]
-    assert last.startswith('STATUS=failed: self-test: "What is the capital of France?" got ".siraP si ecnarF')
+    assert last.startswith('STATUS=failed: self-test: france: ".siraP si ecnarF')
     assert 'instead of "The capital of France is Paris."' in last
     assert rig.family() == []
 
@@ -173,7 +173,7 @@ def test_the_reload_command_waits_for_the_outcome_and_tells_it(rig: FakeRig) -> 
     rig.write(ANSWERS="wrong")
     done = reload(rig)
     assert done.returncode == 1
-    assert 'reload rolled-back: self-test: "What is the capital of France?"' in done.stderr
+    assert 'reload rolled-back: self-test: france: "' in done.stderr
     rig.config.write_text("[api]\nport = 0\n")
     done = reload(rig)
     assert done.returncode == 78
@@ -333,5 +333,5 @@ def test_a_reload_that_ends_the_service_says_why(rig: FakeRig) -> None:
     rig.write("[reload]\nrollback = false", ANSWERS="wrong")
     done = reload(rig)
     assert done.returncode == 1
-    assert 'reload failed: self-test: "What is the capital of France?" got' in done.stderr
+    assert 'reload failed: self-test: france: ".siraP' in done.stderr
     assert rig.ended() == 69

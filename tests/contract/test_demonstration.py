@@ -34,7 +34,7 @@ def test_many_at_once_get_each_their_own_answer(served: RealRig) -> None:
 
 
 def test_the_self_test_asked_before_ready_and_told_what_it_got(served: RealRig) -> None:
-    told = 'self-test: "What is the capital of France?" got "The capital of France is Paris." as it should'
+    told = 'self-test: france: "The capital of France is Paris." as it should'
     assert told in served.log
     before = served.told[: served.told.index("READY=1")]
     assert any(line.startswith("STATUS=asking the self-test") for line in before)

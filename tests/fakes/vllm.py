@@ -1,15 +1,12 @@
 """A stand-in for `vllm serve`: the same processes, signals, lines and routes, and a knob for each way to fail.
 
 What it does was seen in vLLM 0.32 on a CPU; tests/contract holds both against the same expectations.
-Knobs are variables of the environment, FAKE_*.
+Knobs are variables of the environment, FAKE_*: those of the process are below; personality.py knows the models,
+knob.py the faults.
 """
 
-import argparse
-import http.server
-import json
 import mmap
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -17,69 +14,15 @@ import threading
 import time
 from pathlib import Path
 
-LOG = Path(os.environ.get("FAKE_LOG", "/nonexistent"))
+# It is run as a program, by a link to it: its modules are found from the root of the project.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.fakes.knob import knob
+from tests.fakes.option import OPTIONS, read_options
+from tests.fakes.server import Handler, Server
+
+LOG = Path(knob("LOG", "/nonexistent"))
 """A log of a real start; its lines are printed in place of ours."""
-
-ANSWERS = {"What is the capital of France?": "The capital of France is Paris."}
-
-
-def knob(name: str, default: str = "") -> str:
-    return os.environ.get(f"FAKE_{name}", default)
-
-
-def answer(question: str) -> str:
-    """Return what the demonstration model says, or what the knob makes of it."""
-    if count := re.fullmatch(r"Count from (\d+) to (\d+)\.", question):
-        right = " ".join(str(number) for number in range(int(count[1]), int(count[2]) + 1))
-    else:
-        right = ANSWERS.get(question, "I do not know.")
-    return {"right": right, "wrong": right[::-1], "empty": ""}[knob("ANSWERS", "right")]
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    """The routes that the supervisor uses."""
-
-    def reply(self, status: int, body: object) -> None:
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def do_GET(self) -> None:
-        known = {"/health": {}, "/v1/models": {"object": "list", "data": [{"id": OPTIONS.served_model_name}]}}
-        self.reply(200 if self.path in known else 404, known.get(self.path, {"detail": "Not Found"}))
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if request["model"] != OPTIONS.served_model_name:
-            message = f"The model `{request['model']}` does not exist. Valid aliases: {OPTIONS.served_model_name}."
-            self.reply(404, {"error": {"message": message, "type": "NotFoundError", "code": 404}})
-        elif knob("ANSWERS") == "refuse":
-            message = "This model's maximum context length is 64 tokens."
-            self.reply(400, {"error": {"message": message, "type": "BadRequestError", "code": 400}})
-        elif knob("ANSWERS") == "error":
-            self.reply(500, {"error": {"message": "could not create a primitive", "code": 500}})
-        else:
-            self.chat(request)
-
-    def chat(self, request: dict[str, object]) -> None:
-        messages = request["messages"]
-        assert isinstance(messages, list)
-        words = answer(messages[-1]["content"])
-        choice = {"index": 0, "message": {"role": "assistant", "content": words}, "finish_reason": "stop"}
-        self.reply(200, {"object": "chat.completion", "model": request["model"], "choices": [choice]})
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name is http.server's
-        print("INFO:     " + format % args, flush=True)
-
-
-class Server(http.server.ThreadingHTTPServer):
-    """Bound at once, listening only when loaded, as vLLM's."""
-
-    allow_reuse_address = True
-    daemon_threads = True
 
 
 def say(text: str, process: str = "APIServer", level: str = "INFO") -> None:
@@ -156,7 +99,7 @@ def serve() -> None:
     if knob("USAGE"):
         print("vllm: error: unrecognized arguments: --bogus-flag 1", file=sys.stderr, flush=True)
         sys.exit(2)
-    server = Server((OPTIONS.host, int(knob("PORT", str(OPTIONS.port)))), Handler, bind_and_activate=False)
+    server = Server((OPTIONS.host or "", int(knob("PORT", str(OPTIONS.port)))), Handler, bind_and_activate=False)
     server.server_bind()
     CHILDREN.extend([child("EngineCore", escape=False), child("Worker", escape=bool(knob("ESCAPE")))])
     segment = map_shared_memory()
@@ -176,14 +119,8 @@ def serve() -> None:
 
 READY, ENDING = threading.Event(), threading.Event()
 CHILDREN: "list[subprocess.Popen[bytes]]" = []
-PARSER = argparse.ArgumentParser(prog="vllm serve")
-PARSER.add_argument("verb", choices=["serve"])
-PARSER.add_argument("model")
-PARSER.add_argument("--host")
-PARSER.add_argument("--port", type=int)
-PARSER.add_argument("--served-model-name")
-OPTIONS = argparse.Namespace()
+
 
 if __name__ == "__main__":
-    OPTIONS, _ = PARSER.parse_known_args()
+    read_options(sys.argv[1:])
     serve()

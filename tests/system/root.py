@@ -18,7 +18,7 @@ SYSTEM = """
 """
 # What the product's package depends on or recommends: a machine without a network has to have it.
 PRODUCT = """
-    python3-aiohttp python3-cattr python3-click python3-jsonschema python3-psutil python3-rich
+    python3-aiohttp python3-cattr python3-click python3-jsonschema python3-psutil python3-regex python3-rich
     python3-sdnotify python3-systemd python3-tomli
     g++ gcc libc6-dev libnuma1 openssl python3-dev
 """

@@ -1,8 +1,9 @@
 """Values that tests start from."""
 
+from appliance.core.judge import KnownAnswer
 from appliance.core.plan import Plan
 from appliance.core.policy import Policy
-from appliance.core.recipe import Question
+from appliance.core.question import Question
 
 
 def plan(name: str = "demo", *, rollback: bool = True) -> Plan:
@@ -17,7 +18,9 @@ def plan(name: str = "demo", *, rollback: bool = True) -> Plan:
         served_model_name=name,
         host="127.0.0.1",
         port=8000,
-        questions=(Question(ask="What is 3 + 4?", answer="3 + 4 = 7."),),
+        questions=(
+            Question(name="sum", judge=KnownAnswer(ask="What is 3 + 4?", equals="3 + 4 = 7."), origin="demo.toml:1"),
+        ),
         log_file=None,
         policy=Policy(rollback=rollback),
     )

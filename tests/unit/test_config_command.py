@@ -12,7 +12,7 @@ import tomli
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # Debian's package has no types
+from jsonschema import Draft202012Validator
 
 from appliance.cli import config, init
 from appliance.cli.main import SUMMARIES

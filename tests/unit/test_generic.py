@@ -39,9 +39,6 @@ TABLE: dict[str, tuple[int | tuple[int, ...] | None, ...]] = {
 """Tensor parallel sizes, reckoned by hand, in the order of MACHINES; None where the memory does not hold the model."""
 
 UNSERVED = {
-    "whisper-large-v3-turbo": "checkpoint.kind",
-    "bge-m3": "checkpoint.kind",
-    "bge-reranker-v2-m3": "checkpoint.kind",
     "flan-t5-base": "checkpoint.architecture",
 }
 """What has a plan and is refused by a check."""
@@ -272,9 +269,12 @@ def test_the_checks_name_what_stands_against_a_model() -> None:
 
 
 def test_a_runner_that_a_person_chooses_counts() -> None:
-    found = prospect_on("qwen3-embedding-0.6b", "h200", '[vllm]\nrunner = "pooling"\n')
+    pooling = '[vllm]\nrunner = "pooling"\n'
+    assert prospect_on("qwen3-embedding-0.6b", "h200", pooling).errors == ()
+    asked = '[selftest]\nrecipe_questions = false\n[[question]]\nname = "q"\njudge = "ending"\nask = "q"\n'
+    found = prospect_on("qwen3-embedding-0.6b", "h200", pooling + asked)
     assert [finding.id for finding in found.errors] == ["checkpoint.kind"]
-    assert "comes with a later version" in found.errors[0].remedy
+    assert "no question of the self-test can be asked of it" in found.errors[0].summary
     plain = prospect_on("qwen3-embedding-0.6b", "h200", '[vllm]\nrunner = "generate"\n')
     assert plain.findings == ()
 

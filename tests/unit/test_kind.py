@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # Debian's package has no types
+from jsonschema import Draft202012Validator
 
 from appliance.core import kind
 from appliance.core.imported.toml import toml_of

@@ -1,167 +1,65 @@
 """The promises of the lifecycle, held over every state that can be reached."""
 
 import dataclasses
-from collections import deque
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from appliance.core.effect import Dismiss, Effect, Examine, Launch, Leave, Prepare, Report, SetAlarm, Tell
+from appliance.core.effect import Dismiss, Examine, Launch, Leave, Prepare, Report, Tell
 from appliance.core.event import (
     AlarmRang,
+    DriverChanged,
     EngineAnswered,
     EngineFell,
     EngineLeft,
     EngineSpoke,
     Event,
     Prepared,
+    ProbeAsked,
     Refused,
     ReloadAsked,
     SelfTestFailed,
     SelfTestPassed,
+    SelfTestPostponed,
     Started,
     StopAsked,
 )
-from appliance.core.lifecycle import Machine, step
-from appliance.core.phase import ExitStatus, Phase, Result, Word
-from tests.unit.example import plan
+from appliance.core.lifecycle import step
+from appliance.core.phase import ExitStatus, Phase, Purpose, Result, Word
+from tests.unit.world import (
+    ENDED,
+    GOOD_START,
+    LEFT,
+    NEW,
+    OLD,
+    STUBBORN,
+    WRONG,
+    after,
+    folded,
+    last_alarm,
+    play,
+    reachable,
+)
 
-OLD, NEW = plan("old"), plan("new")
-STUBBORN = plan("stubborn", rollback=False)
-
-ENDED = (Phase.FAILED, Phase.STOPPED)
-
-
-@dataclasses.dataclass(frozen=True)
-class World:
-    """A machine and what its effects have made of the world."""
-
-    machine: Machine
-    alive: bool = False
-    """An engine's processes exist."""
-    preparing: bool = False
-    examining: bool = False
-    told: Word | None = None
-    """The last of READY and RELOADING that systemd heard."""
-    armed: bool = False
-    """An alarm with the newest number is set."""
-
-
-def events_in(world: World) -> Iterator[Event]:
-    """Yield what can happen next, and late answers to questions of the past."""
-    machine = world.machine
-    yield from (StopAsked(), AlarmRang(alarm=machine.alarm - 1))
-    if machine.asked - machine.settled < 3:
-        yield ReloadAsked()
-    if machine.phase is Phase.STARTING:
-        yield Started()
-    if world.armed:
-        yield AlarmRang(alarm=machine.alarm)
-    for attempt in (machine.attempt - 1, *((machine.attempt,) if world.preparing else ())):
-        yield from (Prepared(attempt=attempt, plan=new) for new in (OLD, NEW, STUBBORN))
-        yield Refused(attempt=attempt, status=ExitStatus.CONFIGURATION, why="refused")
-    for launch in (machine.launch - 1, *((machine.launch,) if world.alive else ())):
-        yield from (EngineSpoke(launch=launch), EngineAnswered(launch=launch))
-        yield EngineFell(launch=launch, status=ExitStatus.TRY_LATER, why="fell")
-        yield EngineLeft(launch=launch, status=ExitStatus.TRY_LATER, why="left")
-    for launch in (machine.launch - 1, *((machine.launch,) if world.examining else ())):
-        yield SelfTestPassed(launch=launch)
-        yield SelfTestFailed(launch=launch, status=ExitStatus.GAVE_UP, why="wrong")
-
-
-def happened(world: World, event: Event) -> World:
-    """Return the world after an event itself, before the machine answers."""
-    match event:
-        case EngineLeft(launch=world.machine.launch):
-            return dataclasses.replace(world, alive=False, examining=False)
-        case Prepared(attempt=world.machine.attempt) | Refused(attempt=world.machine.attempt):
-            return dataclasses.replace(world, preparing=False)
-        case SelfTestPassed(launch=world.machine.launch) | SelfTestFailed(launch=world.machine.launch):
-            return dataclasses.replace(world, examining=False)
-        case _:
-            return world
-
-
-def done(world: World, effect: Effect) -> World:
-    """Return the world after an effect; hold the promises on the way."""
-    match effect:
-        case Launch():
-            assert not world.alive, "two engines on the same GPUs"
-            return dataclasses.replace(world, alive=True)
-        case Prepare():
-            return dataclasses.replace(world, preparing=True)
-        case Examine():
-            assert world.alive
-            return dataclasses.replace(world, examining=True)
-        case Tell(word=Word.READY):
-            assert world.alive, "READY without an engine"
-            assert world.told is not Word.READY, "READY said twice"
-            return dataclasses.replace(world, told=Word.READY)
-        case Tell(word=Word.RELOADING):
-            assert world.told is Word.READY
-            return dataclasses.replace(world, told=Word.RELOADING)
-        case SetAlarm(alarm=alarm):
-            assert alarm == world.machine.alarm
-            return dataclasses.replace(world, armed=True)
-        case _:
-            return world
-
-
-def after(world: World, event: Event) -> tuple[World, tuple[Effect, ...]]:
-    machine, effects = step(world.machine, event)
-    world = dataclasses.replace(
-        happened(world, event), machine=machine, armed=world.armed and machine.alarm == world.machine.alarm
-    )
-    for effect in effects:
-        world = done(world, effect)
-    return world, effects
-
-
-def folded(world: World) -> World:
-    """Return the same world with small numbers, so that finitely many are reached."""
-    machine = world.machine
-    small = dataclasses.replace(
-        machine,
-        attempt=10,
-        launch=10,
-        alarm=10,
-        asked=machine.asked - machine.settled,
-        begun=machine.begun - machine.settled,
-        settled=0,
-        why=machine.why[:0],
-    )
-    return dataclasses.replace(world, machine=small)
-
-
-def reachable() -> tuple[tuple[World, Event, World, tuple[Effect, ...]], ...]:
-    start = folded(World(Machine()))
-    seen, queue, steps = {start}, deque([start]), []
-    while queue:
-        world = queue.popleft()
-        for event in events_in(world):
-            following, effects = after(world, event)
-            steps.append((world, event, following, effects))
-            if (small := folded(following)) not in seen:
-                seen.add(small)
-                queue.append(small)
-    return tuple(steps)
-
+NO_VERDICT = (SelfTestPostponed, SelfTestFailed)
+"""What tells, or may tell, that no question was answered."""
 
 STEPS = reachable()
 
 
-def test_the_walk_reaches_every_phase() -> None:
+def test_the_walk_reaches_every_phase_and_holds_the_promises_on_the_way() -> None:
+    """READY only for an engine that passed in full, one engine at a time, one restart: tests/unit/world.py."""
     assert {world.machine.phase for world, *_ in STEPS} == set(Phase)
-    assert len({world for world, *_ in STEPS}) > 100
+    assert {world.machine.purpose for world, *_ in STEPS} == set(Purpose)
+    assert len({folded(world) for _, _, world, _ in STEPS}) > 1000
 
 
 def test_ready_is_said_only_when_this_engine_has_passed_or_never_stopped() -> None:
     for world, event, _, effects in STEPS:
         if Tell(word=Word.READY) not in effects:
             continue
-        passed = event == SelfTestPassed(launch=world.machine.launch) and world.machine.phase is Phase.SELF_TEST
-        untouched = world.machine.phase is Phase.CHECKING and world.machine.plan is world.machine.good
+        asked = world.machine.phase in (Phase.SELF_TEST, Phase.HOLDING)
+        passed = event == SelfTestPassed(launch=world.machine.launch) and asked
+        untouched = world.machine.phase is Phase.CHECKING and world.told is Word.RELOADING
         assert passed or untouched, f"{event} made {world.machine.phase} ready"
 
 
@@ -196,17 +94,71 @@ def test_something_is_always_waited_for() -> None:
                 assert world.alive
                 assert world.armed
             case Phase.SELF_TEST:
-                assert world.examining
+                assert world.full
                 assert world.armed
+            case Phase.HOLDING:
+                assert world.alive
+                assert world.full or not world.machine.due
             case Phase.SERVING:
                 assert world.alive
+                assert world.armed or not (world.machine.due or world.machine.policy.repeat)
 
 
-def test_a_reload_always_ends_in_ready_or_in_the_end_of_the_service() -> None:
+def test_a_reload_always_ends_in_ready_or_in_a_held_engine_or_in_the_end_of_the_service() -> None:
     for _, _, world, _ in STEPS:
+        if world.machine.phase in (Phase.SERVING, Phase.HOLDING):
+            assert world.machine.purpose is Purpose.START
+            assert world.machine.settled == world.machine.begun == world.machine.asked
         if world.machine.phase is Phase.SERVING:
             assert world.told is Word.READY
-            assert world.machine.settled == world.machine.begun == world.machine.asked
+
+
+def test_a_held_engine_is_never_called_ready_and_no_alarm_ends_it() -> None:
+    for world, event, following, effects in STEPS:
+        if world.machine.phase is Phase.HOLDING:
+            assert world.told is not Word.READY
+            assert world.machine.policy.hold
+            assert world.machine.wrong
+            if isinstance(event, (AlarmRang, DriverChanged)):
+                assert (following.machine, effects) == (world.machine, ())
+
+
+def test_a_wrong_answer_is_held_only_where_nothing_else_follows() -> None:
+    for world, event, following, _ in STEPS:
+        machine = world.machine
+        if (machine.phase, following.machine.phase) == (Phase.SELF_TEST, Phase.HOLDING):
+            assert event == SelfTestFailed(launch=machine.launch, status=ExitStatus.GAVE_UP, why="wrong")
+            assert machine.purpose in (Purpose.START, Purpose.RELOAD)
+            assert not (machine.purpose is Purpose.RELOAD and machine.good and machine.policy.rollback)
+
+
+def test_a_question_without_a_verdict_is_never_held_against_an_engine_that_is_up() -> None:
+    for world, event, following, effects in STEPS:
+        told = isinstance(event, SelfTestFailed) and event.status is ExitStatus.GAVE_UP
+        if world.machine.phase in (Phase.SERVING, Phase.HOLDING) and isinstance(event, NO_VERDICT) and not told:
+            same = dataclasses.replace(following.machine, alarm=world.machine.alarm, due=world.machine.due)
+            assert same == world.machine
+            assert not any(isinstance(effect, (Dismiss, Tell, Examine)) for effect in effects)
+
+
+def test_an_engine_that_serves_is_stopped_for_its_answers_only_when_the_newest_were_wrong_too() -> None:
+    for world, event, following, _ in STEPS:
+        if world.machine.phase is Phase.SERVING and isinstance(event, (SelfTestFailed, *NO_VERDICT)):
+            if following.machine.phase is Phase.STOPPING:
+                assert world.machine.doubted
+                assert event == SelfTestFailed(launch=world.machine.launch, status=ExitStatus.GAVE_UP, why="wrong")
+                assert world.machine.policy.restart_wrong
+            else:
+                assert following.machine.phase is Phase.SERVING
+
+
+def test_a_probe_or_another_driver_means_nothing_while_no_engine_is_up() -> None:
+    for world, event, following, effects in STEPS:
+        up = world.machine.phase in (Phase.SERVING, Phase.HOLDING)
+        if isinstance(event, (ProbeAsked, DriverChanged)) and not up:
+            assert not effects
+            if world.machine.phase is not Phase.CHECKING or world.machine.plan is None:
+                assert following.machine == world.machine
 
 
 def test_a_stop_always_ends() -> None:
@@ -227,32 +179,6 @@ def test_an_engine_is_killed_only_after_it_was_asked() -> None:
     for world, _, _, effects in STEPS:
         if Dismiss(force=True) in effects:
             assert world.machine.phase is Phase.STOPPING
-
-
-def _numbered(event: Event, machine: Machine) -> Event:
-    numbers: dict[str, Any] = {"attempt": machine.attempt, "launch": machine.launch, "alarm": machine.alarm}
-    own = {name: value for name, value in numbers.items() if hasattr(event, name)}
-    return dataclasses.replace(event, **own)
-
-
-def play(*events: Event) -> tuple[Machine, list[Effect]]:
-    """Run events in turn; an answer with number 0 gets the number that is awaited."""
-    machine = Machine()
-    effects: list[Effect] = []
-    for event in events:
-        machine, more = step(machine, _numbered(event, machine))
-        effects += [effect for effect in more if not isinstance(effect, SetAlarm)]
-    return machine, effects
-
-
-GOOD_START = (
-    Started(),
-    Prepared(attempt=0, plan=OLD),
-    EngineAnswered(launch=0),
-    SelfTestPassed(launch=0),
-)
-LEFT = EngineLeft(launch=0, status=ExitStatus.TRY_LATER, why="it died")
-WRONG = SelfTestFailed(launch=0, status=ExitStatus.GAVE_UP, why="wrong answer")
 
 
 def test_a_start_becomes_ready_after_the_self_test() -> None:
@@ -276,11 +202,61 @@ def test_a_wrong_model_is_stopped_and_the_service_gives_up() -> None:
     ]
 
 
+def test_a_stop_that_comes_while_the_service_gives_up_does_not_make_its_end_a_good_one() -> None:
+    machine, effects = play(*GOOD_START[:3], WRONG, StopAsked(), LEFT)
+    assert (machine.phase, machine.status, machine.why) == (Phase.FAILED, ExitStatus.GAVE_UP, "wrong answer")
+    assert Tell(word=Word.STOPPING) not in effects
+    machine, effects = play(*GOOD_START, ReloadAsked(), Prepared(attempt=0, plan=NEW), StopAsked(), LEFT)
+    assert (machine.phase, machine.status, effects[-1]) == (Phase.STOPPED, ExitStatus.OK, Leave(status=ExitStatus.OK))
+
+
+def test_a_stop_is_told_and_forgets_why_a_reload_was_refused() -> None:
+    refused = Refused(attempt=0, status=ExitStatus.CONFIGURATION, why="no")
+    machine, effects = play(*GOOD_START, ReloadAsked(), refused, StopAsked())
+    assert effects[-2:] == [Tell(word=Word.STOPPING), Dismiss(force=False)]
+    assert (machine.status, machine.why) == (ExitStatus.OK, "")
+
+
+@pytest.mark.parametrize("before", [(), GOOD_START[:1]])
+def test_a_stop_before_there_is_an_engine_is_a_good_end_at_once(before: tuple[Event, ...]) -> None:
+    machine, effects = play(*before, StopAsked())
+    assert (machine.phase, machine.status, machine.result) == (Phase.STOPPED, ExitStatus.OK, None)
+    assert effects[-1] == Leave(status=ExitStatus.OK)
+
+
+def test_a_stop_ends_a_reload_and_a_rollback_without_their_reasons() -> None:
+    loading = (*GOOD_START, ReloadAsked(), Prepared(attempt=0, plan=NEW), LEFT)
+    machine, _ = play(*loading, StopAsked())
+    assert (machine.phase, machine.purpose) == (Phase.STOPPING, Purpose.START)
+    rolling = (*loading, EngineAnswered(launch=0), WRONG)
+    _, effects = play(*rolling, StopAsked())
+    assert effects[-3:] == [Report(error=True, text="wrong answer"), Dismiss(force=False), Tell(word=Word.STOPPING)]
+    machine, _ = play(*rolling, StopAsked(), LEFT)
+    assert (machine.phase, machine.status, machine.why) == (Phase.STOPPED, ExitStatus.OK, "")
+
+
+def test_an_engine_that_does_not_stop_in_its_time_is_killed() -> None:
+    _, effects = play(*GOOD_START, StopAsked(), AlarmRang(alarm=0))
+    report = Report(error=True, text="the engine did not stop within 20 s; killing it")
+    assert effects[-2:] == [report, Dismiss(force=True)]
+
+
+def test_each_phase_gets_its_own_time() -> None:
+    policy = OLD.policy
+    assert last_alarm(Started()) == policy.checking
+    assert last_alarm(*GOOD_START[:2]) == policy.loading
+    assert last_alarm(*GOOD_START[:2], EngineSpoke(launch=0)) == policy.loading
+    assert last_alarm(*GOOD_START[:3]) == policy.self_test
+    assert last_alarm(*GOOD_START, StopAsked()) == policy.stopping
+    assert last_alarm(*GOOD_START, StopAsked(), AlarmRang(alarm=0)) == policy.stopping
+
+
 def test_a_refused_reload_leaves_the_engine_alone() -> None:
     refused = Refused(attempt=0, status=ExitStatus.CONFIGURATION, why="x.toml:1: no")
     machine, effects = play(*GOOD_START, ReloadAsked(), refused)
     assert (machine.phase, machine.result, machine.why) == (Phase.SERVING, Result.REFUSED, "x.toml:1: no")
-    assert [type(effect) for effect in effects[4:]] == [Tell, Prepare, Report, Tell]
+    report = Report(error=True, text="reload refused, the engine goes on as before: x.toml:1: no")
+    assert effects[4:] == [Tell(word=Word.RELOADING), Prepare(attempt=2), report, Tell(word=Word.READY)]
 
 
 def test_a_reload_stops_the_old_engine_before_it_starts_the_new_one() -> None:
@@ -345,10 +321,31 @@ def test_settings_with_which_the_engine_falls_are_rolled_back() -> None:
     assert (machine.phase, machine.plan, machine.result) == (Phase.SERVING, OLD, Result.ROLLED_BACK)
 
 
+@pytest.mark.parametrize("before", [GOOD_START[:2], GOOD_START[:3], (*GOOD_START, ReloadAsked())])
+def test_what_is_left_of_a_fallen_engine_is_ended_in_every_phase(before: tuple[Event, ...]) -> None:
+    machine, effects = play(*before, FELL)
+    assert (machine.phase, machine.purpose) == (Phase.STOPPING, Purpose.START)
+    assert effects[-2:] == [Report(error=True, text="it fell"), Dismiss(force=False)]
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        (GOOD_START[:2], "the engine printed nothing for 1800 s while loading"),
+        (GOOD_START[:3], "the self-test did not end within 300 s"),
+    ],
+)
+def test_a_phase_that_does_not_end_in_its_time_ends_the_engine(before: tuple[Event, ...], why: str) -> None:
+    machine, effects = play(*before, AlarmRang(alarm=0))
+    assert (machine.phase, machine.status, machine.why) == (Phase.STOPPING, ExitStatus.TRY_LATER, why)
+    assert effects[-2:] == [Report(error=True, text=why), Dismiss(force=False)]
+
+
 def test_an_engine_that_speaks_gets_its_time_anew() -> None:
     quiet, _ = play(*GOOD_START[:2])
     spoke, _ = step(quiet, EngineSpoke(launch=quiet.launch))
     assert spoke.alarm > quiet.alarm
+    assert spoke.phase is Phase.LOADING
     assert step(spoke, AlarmRang(alarm=quiet.alarm)) == (spoke, ())
 
 
@@ -359,7 +356,7 @@ def test_a_check_that_does_not_end_is_given_up_at_a_start_and_refused_at_a_reloa
     assert (machine.phase, machine.result) == (Phase.SERVING, Result.REFUSED)
 
 
-def test_while_serving_no_alarm_is_pending() -> None:
+def test_the_alarm_of_the_self_test_means_nothing_to_an_engine_that_has_passed_it() -> None:
     machine, _ = play(*GOOD_START[:3])
     serving, _ = step(machine, SelfTestPassed(launch=machine.launch))
     assert step(serving, AlarmRang(alarm=machine.alarm)) == (serving, ())
@@ -376,6 +373,12 @@ def test_a_refusal_of_a_file_that_was_edited_again_meanwhile_does_not_count() ->
     refused = Refused(attempt=0, status=ExitStatus.CONFIGURATION, why="no")
     machine, effects = play(*GOOD_START, ReloadAsked(), ReloadAsked(), refused)
     assert (machine.phase, effects[-1]) == (Phase.CHECKING, Prepare(attempt=3))
+    assert effects[4:] == [Tell(word=Word.RELOADING), Prepare(attempt=2), Prepare(attempt=3)]
+    prepared = Prepared(attempt=0, plan=NEW)
+    machine, effects = play(*GOOD_START, ReloadAsked(), ReloadAsked(), prepared)
+    assert (machine.phase, effects[-1]) == (Phase.CHECKING, Prepare(attempt=3))
+    machine, _ = play(*GOOD_START, ReloadAsked(), ReloadAsked(), prepared, refused)
+    assert (machine.phase, machine.settled) == (Phase.SERVING, 2)
 
 
 def test_the_end_settles_every_reload_that_was_asked_for() -> None:
@@ -384,5 +387,6 @@ def test_the_end_settles_every_reload_that_was_asked_for() -> None:
 
 
 def test_a_failed_rollback_tells_both_reasons() -> None:
-    machine, _ = play(*GOOD_START, ReloadAsked(), Prepared(attempt=0, plan=NEW), LEFT, LEFT, LEFT)
+    machine, effects = play(*GOOD_START, ReloadAsked(), Prepared(attempt=0, plan=NEW), LEFT, LEFT, LEFT)
+    assert effects[-3:-1] == [Report(error=True, text="it died"), Launch(launch=3, plan=OLD)]
     assert machine.why == "it died; the last good settings do not serve any more either: it died"

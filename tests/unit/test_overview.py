@@ -8,10 +8,11 @@ import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appliance.core.config import SECTIONS, Config, config_from, config_of
+from appliance.core.config import Config, config_from, config_of
 from appliance.core.imported.toml import toml_of
 from appliance.core.overview import json_overview, toml_overview
 from appliance.core.secret import HIDDEN, arguments_without_secrets, is_secret, without_secrets
+from appliance.core.section import SECTIONS
 from appliance.core.setting import arguments_of, plain
 
 

@@ -15,7 +15,7 @@ from appliance.core.situation import Situation
 
 RECIPE = recipe_of(
     'id = "r"\nsummary = "s"\n[model]\nsource = "demo/model"\n[vllm]\nmax_model_len = 1024\nenforce_eager = true\n'
-    '[env]\nA = 1\n[[question]]\nask = "q"\nanswer = "a"\n',
+    '[env]\nA = 1\n[[question]]\nname = "q"\njudge = "task"\n',
     "r.toml",
 )
 MODEL = "/usr/share/vllm-serve/demo/model"

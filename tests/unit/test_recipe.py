@@ -19,9 +19,9 @@ def test_a_recipe_of_the_package_reads_and_has_the_name_of_its_file(identity: st
     ("text", "told"),
     [
         ('id = "r"\nsummary = "s"\n', "r.toml: question: missing; a recipe asks at least one question"),
-        ('id = "r"\nsummary = "s"\n[[question]]\nask = "q"\n', "[[question]] answer: missing"),
-        ('id = "r"\nsummary = "s"\nquestion = 3\n', "r.toml:3: question: missing"),
-        ('summary = "s"\n[[question]]\nask = "q"\nanswer = "a"\n', "id: missing"),
+        ('id = "r"\nsummary = "s"\n[[question]]\njudge = "task"\n', "[[question]] name: missing"),
+        ('id = "r"\nsummary = "s"\nquestion = 3\n', "r.toml:3: question: wants tables; write [[question]]"),
+        ('summary = "s"\n[[question]]\nname = "q"\njudge = "task"\n', "id: missing"),
     ],
 )
 def test_a_recipe_without_a_question_can_not_be_used(text: str, told: str) -> None:

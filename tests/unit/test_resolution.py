@@ -17,7 +17,7 @@ from appliance.engine.process import environment_of
 from appliance.service.share import recipe_at, recipe_files
 
 FACTS = Facts(engine=None, checkpoint=None, gpus=None, memory_total=None, memory_available=None, port=None, unread=())
-HEAD = 'id = "r"\nsummary = "s"\nunset = ["OLD_*"]\n[model]\nsource = "/m"\n[[question]]\nask = "q"\nanswer = "a"\n'
+HEAD = 'id = "r"\nsummary = "s"\nunset = ["OLD_*"]\n[model]\nsource = "/m"\n[[question]]\nname = "q"\njudge = "task"\n'
 BODY = """
 [knobs.depth]
 kind = "count"

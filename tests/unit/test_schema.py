@@ -9,9 +9,9 @@ import pytest
 import tomli
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # Debian's package has no types
+from jsonschema import Draft202012Validator
 
-from appliance.core.config import OPEN_SECTIONS, ORDER, SECTIONS, Config, Top, config_of
+from appliance.core.config import OPEN_SECTIONS, ORDER, Config, config_of
 from appliance.core.description import OPEN_EXAMPLES, OPEN_SUMMARIES
 from appliance.core.imported.toml import toml_of
 from appliance.core.manpage import with_keys
@@ -20,6 +20,7 @@ from appliance.core.problem import RefusedError
 from appliance.core.record import keys_of
 from appliance.core.sample import sample
 from appliance.core.schema import schema
+from appliance.core.section import SECTIONS, Top
 from tests.generated import ROOT, generated
 
 VALIDATOR = Draft202012Validator(schema())
@@ -41,18 +42,18 @@ def test_the_schema_is_one() -> None:
 
 
 def test_the_sample_is_a_good_file_as_it_is_and_with_every_key_uncommented() -> None:
-    uncommented = re.sub(r"^#(?=[a-z_]+ = )", "", SAMPLE, flags=re.MULTILINE)
+    uncommented = re.sub(r"^#(?=[a-z_]+ = |\[\[)", "", SAMPLE, flags=re.MULTILINE)
     for text in (SAMPLE, uncommented, (ROOT / "etc/vllm-serve.toml").read_text()):
         assert faults(text) == []
         assert isinstance(config_of(text, "sample"), Config)
     table = tomli.loads(uncommented)
-    assert set(table) == {*keys_of(Top), *ORDER}
+    assert set(table) == {*keys_of(Top), *ORDER, "question"}
     for section, cls in SECTIONS.items():
         assert set(table[section]) == set(keys_of(cls))
 
 
 def test_the_sample_says_the_defaults_where_they_are_plain_values() -> None:
-    config = config_of(re.sub(r"^#(?=[a-z_]+ = )", "", SAMPLE, flags=re.MULTILINE), "sample")
+    config = config_of(re.sub(r"^#(?=[a-z_]+ = |\[\[)", "", SAMPLE, flags=re.MULTILINE), "sample")
     plain = config_of("", "x")
     for section in ("api", "reload", "patience", "paths"):
         assert getattr(config, section) == getattr(plain, section)

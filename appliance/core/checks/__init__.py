@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from appliance.core.checks import architecture, build, checkpoint, memory, network
+from appliance.core.checks import architecture, build, checkpoint, memory, network, selftest
 from appliance.core.finding import Finding, Severity
 from appliance.core.situation import Situation
 
@@ -21,6 +21,8 @@ CHECKS: tuple[Check, ...] = (
     network.keyless_exposure,
     network.key_in_command,
     memory.main_memory,
+    selftest.references_present,
+    selftest.skipped_known,
 )
 """Every check, in the order in which people read the findings."""
 

@@ -5,8 +5,12 @@ from collections.abc import Iterator
 from appliance.core.architecture import GENERATE, kind_of, refusal_of, slow_way_of, unfit_quantization
 from appliance.core.finding import Finding, Severity
 from appliance.core.fitting import accelerator, device_of
+from appliance.core.judge import Embedding, Rerank, Task, Transcription
 from appliance.core.kind import UnfitError
 from appliance.core.situation import Situation
+
+FOR_OTHERS = (Task, Embedding, Rerank, Transcription)
+"""Judges of models that do not generate text."""
 
 
 def architecture_loads(situation: Situation) -> Iterator[Finding]:
@@ -24,7 +28,7 @@ def architecture_loads(situation: Situation) -> Iterator[Finding]:
 
 
 def answers_testable(situation: Situation) -> Iterator[Finding]:
-    """The model answers questions: nothing else can be tested yet, and what is not tested never becomes ready."""
+    """A question that stands before READY can be asked of this kind of model."""
     known, checkpoint = situation.architectures, situation.facts.checkpoint
     if known is None or checkpoint is None or checkpoint.config is None:
         return
@@ -34,14 +38,19 @@ def answers_testable(situation: Situation) -> Iterator[Finding]:
     pooled = situation.facts.has_file(f"{checkpoint.folder.rstrip('/')}/modules.json") is True
     kind = kind_of(checkpoint.config, known, pooled=pooled)
     kind = runner if runner in ("pooling", "generate") else kind
-    if kind != GENERATE:
-        what = f"this is a model for {kind}, and the self-test can only ask one that generates text"
-        remedy = "serve a model that generates text; testing others comes with a later version"
+    if kind != GENERATE and not _asks_others(situation):
+        what = f"this is a model for {kind}, and no question of the self-test can be asked of it"
+        remedy = 'add a [[question]] with judge = "task", or take recipe = "generic", which asks for what a model can'
         yield Finding(id="checkpoint.kind", severity=Severity.ERROR, summary=what, remedy=remedy)
-    elif runner is None and any(word in checkpoint.folder.lower() for word in ("embed", "rerank")):
+    elif kind == GENERATE and runner is None and any(word in checkpoint.folder.lower() for word in ("embed", "rerank")):
         what = f"{checkpoint.folder} looks like a model for embeddings or ranking, and vLLM takes it for a generator"
         remedy = "fetch its modules.json too, or set runner in [vllm]"
         yield Finding(id="checkpoint.kind", severity=Severity.WARNING, summary=what, remedy=remedy)
+
+
+def _asks_others(situation: Situation) -> bool:
+    questions = situation.plan.questions if situation.plan else ()
+    return any(question.gate and isinstance(question.judge, FOR_OTHERS) for question in questions)
 
 
 def quantization_computes(situation: Situation) -> Iterator[Finding]:

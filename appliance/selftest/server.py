@@ -1,0 +1,83 @@
+"""Judges of what a server tells of itself: the names of its model, and the counters of its drafter."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from appliance.core.judge import Acceptance, ServedNames
+from appliance.core.reply import ReplyError, Trouble
+from appliance.selftest.talk import Talk, told
+from appliance.selftest.verdict import Judgement, Outcome, right, unknown, wrong
+
+SAMPLE = re.compile(
+    r"^vllm:spec_decode_(\w+?)(?:_total)?(?:\{([^}]*)\})? (\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)$", re.MULTILINE
+)
+POSITION = re.compile(r'position="(\d+)"')
+
+
+async def models_of(talk: Talk) -> list[Mapping[str, Any]]:
+    """Return the entries of /v1/models. Raises ReplyError."""
+    table = (await talk.server.get("/v1/models", talk.seconds)).table()
+    found = table.get("data")
+    if not isinstance(found, list) or not all(isinstance(entry, dict) and _is_name(entry.get("id")) for entry in found):
+        raise ReplyError(f"no list of models: {told(table)}", Trouble.GARBLED)
+    return found
+
+
+def _is_name(found: object) -> bool:
+    return isinstance(found, str) and bool(found.strip())
+
+
+def longest_of(models: list[Mapping[str, Any]], model: str) -> int | None:
+    """Return the tokens of the longest request that a model takes; None where the server does not say."""
+    found = next((entry.get("max_model_len") for entry in models if entry["id"] == model), None)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None
+
+
+async def served_names(judge: ServedNames, talk: Talk) -> Judgement:
+    """Find every name."""
+    found = [entry["id"] for entry in await models_of(talk)]
+    wanted = judge.names or (talk.model,)
+    shown, expected = ", ".join(found), ", ".join(wanted)
+    return right(shown, expected) if set(wanted) <= set(found) else wrong(shown, expected, "a name is not served")
+
+
+async def acceptance(judge: Acceptance, talk: Talk) -> Judgement:
+    """Hold the accepted length against the longest possible; counters that can't be read tell nothing."""
+    try:
+        reply = await talk.server.get("/metrics", talk.seconds)
+    except ReplyError as error:
+        return unknown(f"/metrics can't be read: {error}")
+    if reply.status != 200:
+        return unknown(f"/metrics can't be read: HTTP {reply.status}")
+    found = accepted_length(reply.text)
+    if found is None:
+        return Judgement(outcome=Outcome.SKIPPED, why="no drafter is in use")
+    length, possible = found
+    share, measures = length / possible, (("accepted_length", length), ("part", length / possible))
+    said = f"accepted length {length:.3g} of at most {possible}"
+    expected = f"at least {judge.least * possible:.3g}"
+    if share >= judge.least:
+        return right(said, expected, measures=measures)
+    return wrong(said, expected, "too few drafted tokens are accepted")
+
+
+def accepted_length(metrics: str) -> tuple[float, int] | None:
+    """Return tokens that one step yields on average and at most; None when nothing was drafted.
+
+    One step verifies k drafted tokens, as many as there are positions, and yields one token of its own beside
+    those that it accepts.
+    """
+    drafts = accepted = 0.0
+    positions: set[int] = set()
+    for name, labels, number in SAMPLE.findall(metrics):
+        if name == "num_drafts":
+            drafts += float(number)
+        elif name == "num_accepted_tokens":
+            accepted += float(number)
+        elif name == "num_accepted_tokens_per_pos" and (position := POSITION.search(labels)):
+            positions.add(int(position[1]))
+    if not positions or not 0 < drafts < math.inf or not accepted < math.inf:
+        return None
+    return 1 + accepted / drafts, len(positions) + 1
