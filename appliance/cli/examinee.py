@@ -1,5 +1,6 @@
 """Who is asked by `vllm-serve selftest`: this machine's model, or any server's."""
 
+import dataclasses
 import os
 import urllib.parse
 from collections.abc import Iterable
@@ -9,7 +10,6 @@ import click
 
 from appliance.core.baseline import Identity
 from appliance.core.config import Config, config_of
-from appliance.core.imported.toml import toml_of
 from appliance.core.inquiry import inquiry_of
 from appliance.core.kind import shown
 from appliance.core.paper import identity_of, questions_for
@@ -121,7 +121,8 @@ def _serving(model: str, config_file: Path | None) -> tuple[Config, Recipe]:
         recipe = chosen_recipe(config)
         if model in (config.model.served_model_name or (recipe.model.served_model_name,)):
             return config, recipe
-    config = config_of(f'recipe = "generic"\n[model]\nserved_model_name = {toml_of(model)}\n', "generic")
+    generic = config_of('recipe = "generic"', "generic")
+    config = dataclasses.replace(generic, model=dataclasses.replace(generic.model, served_model_name=(model,)))
     return config, chosen_recipe(config)
 
 

@@ -30,6 +30,9 @@ from appliance.service.statusfile import is_alive
 RECORDING = 2
 """Budgets that a recording may take: it asks for everything two or three times."""
 
+WIDE = 480
+"""Characters of a line that nobody looks at; every verdict has one."""
+
 WRONG = 1
 STATUSES = {Outcome.RIGHT: ExitStatus.OK, Outcome.WRONG: WRONG, Outcome.UNKNOWN: ExitStatus.TRY_LATER}
 MARKS = {Outcome.RIGHT: "green", Outcome.WRONG: "red", Outcome.UNKNOWN: "yellow", Outcome.SKIPPED: "dim"}
@@ -177,7 +180,7 @@ def _show(verdicts: Sequence[Verdict]) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=200)
+    console = console if console.is_terminal else Console(highlight=False, width=WIDE)
     table = Table("question", "verdict", "expected", "found", "s", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for verdict in verdicts:
         said = verdict.judgement

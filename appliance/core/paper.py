@@ -17,7 +17,8 @@ def questions_for(config: Config, recipe: Recipe) -> tuple[Question, ...]:
     """Return the questions of a configuration, with what follows from it filled in."""
     of_recipe = recipe.questions if config.selftest.recipe_questions else ()
     names = served_model_names(config, recipe)
-    chosen = asked(of_recipe, config.questions, config.selftest.skip)
+    # None where the file says something else than a list: then it is refused, and what else it says is judged.
+    chosen = asked(of_recipe, config.questions, config.selftest.skip or ())
     return tuple(_placed(question, recipe.share, names) for question in chosen)
 
 

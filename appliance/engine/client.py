@@ -107,10 +107,10 @@ class EngineClient:
                 yield session
         except TROUBLE as error:
             if isinstance(error, asyncio.TimeoutError):
-                raise ReplyError(f"no whole reply within {seconds:g} s", Trouble.BUSY) from None
-            raise ReplyError(f"no reply: {type(error).__name__} {error}".rstrip(), Trouble.BUSY) from None
+                raise ReplyError(f"no whole reply within {seconds:.3g} s", Trouble.BUSY) from None
+            raise ReplyError(shortened(f"no reply: {type(error).__name__} {error}".rstrip()), Trouble.BUSY) from None
         except ValueError as error:
-            raise ReplyError(f"not a reply: {error}", Trouble.GARBLED) from None
+            raise ReplyError(shortened(f"not a reply: {error}"), Trouble.GARBLED) from None
 
     async def _reply(self, reply: aiohttp.ClientResponse) -> Reply:
         content = bytearray()

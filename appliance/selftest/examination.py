@@ -61,7 +61,7 @@ async def examined(examination: Examination, asked: Server) -> AsyncIterator[Ver
     """Ask the questions in turn; yield the verdict on each."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + examination.budget
-    talk = Talk(server=asked, model=examination.model, seconds=min(30.0, examination.budget))
+    talk = Talk(server=asked, model=examination.model, seconds=min(30.0, max(examination.budget, 0.1)))
     longest, made_for = await _longest(talk), MadeFor()
     for question in examination.questions:
         start = loop.time()

@@ -67,10 +67,7 @@ async def image(judge: Image, talk: Talk) -> Judgement:
 
 async def transcription(_judge: Transcription, talk: Talk) -> Judgement:
     """Play a tone; a sound model may hear nothing in it, and says so in whole characters."""
-    reply = await talk.server.upload(
-        "/v1/audio/transcriptions", {"model": talk.model}, ("tone.wav", sound()), talk.seconds
-    )
-    text = reply.table().get("text")
+    text = (await talk.upload("/v1/audio/transcriptions", ("tone.wav", sound()))).get("text")
     if not isinstance(text, str):
         raise ReplyError("a transcription without text", Trouble.GARBLED)
     fault = unwhole(text)

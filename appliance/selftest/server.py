@@ -13,6 +13,9 @@ from appliance.selftest.verdict import Judgement, Outcome, right, unknown, wrong
 SAMPLE = re.compile(
     r"^vllm:spec_decode_(\w+?)(?:_total)?(?:\{([^}]*)\})? (\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)$", re.MULTILINE
 )
+LONGEST_NAME = 1000
+"""Characters of a model's name."""
+
 POSITION = re.compile(r'position="(\d+)"')
 
 
@@ -26,7 +29,7 @@ async def models_of(talk: Talk) -> list[Mapping[str, Any]]:
 
 
 def _is_name(found: object) -> bool:
-    return isinstance(found, str) and bool(found.strip())
+    return isinstance(found, str) and bool(found.strip()) and found.isprintable() and len(found) <= LONGEST_NAME
 
 
 def longest_of(models: list[Mapping[str, Any]], model: str) -> int | None:

@@ -72,10 +72,11 @@ class Talk:
 
     async def post(self, path: str, **body: Any) -> dict[str, Any]:
         """Return the JSON object that answers a request. Raises ReplyError."""
-        table = (await self.server.post(path, {"model": self.model, **body}, self.seconds)).table()
-        if (error := table.get("error")) and not table.get("choices"):
-            raise ReplyError(f"an error in a good reply: {told(error)}", Trouble.BROKEN)
-        return table
+        return _whole(await self.server.post(path, {"model": self.model, **body}, self.seconds))
+
+    async def upload(self, path: str, file: tuple[str, bytes]) -> dict[str, Any]:
+        """Return the JSON object that answers a form with a file. Raises ReplyError."""
+        return _whole(await self.server.upload(path, {"model": self.model}, file, self.seconds))
 
     async def said(self, asked: Asked, **more: Any) -> Answer:
         """Ask greedily; an answer that is cut while the model thinks is asked for once more, without thinking.
@@ -109,6 +110,14 @@ class Talk:
     def at_most(self, tokens: int) -> int:
         """Return how long an answer may be: at most half of what a request may be."""
         return max(1, min(tokens, self.longest // 2)) if self.longest else tokens
+
+
+def _whole(reply: Reply) -> dict[str, Any]:
+    """Return the JSON object of a reply. Raises ReplyError, also where a gateway packs an error into a good one."""
+    table = reply.table()
+    if (error := table.get("error")) and not table.get("choices"):
+        raise ReplyError(f"an error in a good reply: {told(error)}", Trouble.BROKEN)
+    return table
 
 
 def thinking(wanted: bool | None) -> dict[str, Any]:

@@ -99,7 +99,8 @@ def _other(question: Question) -> Utterance:
     """Answer as a model that is another than the one asked for."""
     plain = Question(question.text, question.context)
     text = speech.small(plain) if personality().answers is speech.capable else speech.capable(plain)
-    return Utterance(text.replace("The capital of France is Paris", "Paris is the capital of France"))
+    text = text.replace("The capital of France is Paris", "Paris is the capital of France")
+    return Utterance(f"As far as I know: {text}" if text == _said(question).text else text)
 
 
 def blemished(said: Utterance, question: Question, found: frozenset[str], streamed: bool) -> Utterance:

@@ -5,12 +5,14 @@ import json
 import tempfile
 from pathlib import Path
 
+from tests.proof.damages import DAMAGED
 from tests.proof.demo_answers import DEMO_ANSWERS
 from tests.proof.demo_training import DEMO_TRAINING
-from tests.proof.proof import RESULTS, Outcome, Proof, Record, age_of, chosen_slice, git, result_of
+from tests.proof.proof import RESULTS, Outcome, Proof, Record, age_of, chosen_slice, git, report_of, result_of
+from tests.proof.sound_starts import SOUND_STARTS
 from tests.system.cache import cache_folder
 
-PROOFS = (DEMO_ANSWERS, DEMO_TRAINING)
+PROOFS = (DEMO_ANSWERS, DEMO_TRAINING, SOUND_STARTS, DAMAGED)
 
 
 def run_cases(proof: Proof, cases: tuple[str, ...], record: Record | None) -> list[Outcome]:
@@ -47,6 +49,8 @@ def run_whole(proof: Proof) -> bool:
     result = result_of(proof, record.outcomes)
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{proof.name}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    if proof.columns:
+        (RESULTS / f"{proof.name}.md").write_text(report_of(proof, record.outcomes))
     print(f"{proof.name}: {result['passed']} of {result['cases']} passed", flush=True)
     return result["passed"] == result["cases"]
 

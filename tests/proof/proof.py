@@ -20,6 +20,8 @@ class Outcome:
     passed: bool
     note: str = ""
     """What was found, where it is not what was wanted."""
+    row: tuple[str, ...] = ()
+    """What was found in any case, under the columns of a proof that has some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,10 @@ class Proof:
     run: Callable[[tuple[str, ...], Path], Iterator[Outcome]]
     """Run cases, in a scratch folder; yield each outcome as soon as it is known."""
     versions: Callable[[], Mapping[str, str]] = field(default=dict)
+    columns: tuple[str, ...] = ()
+    """What is kept of each case, beside whether it passed."""
+    remark: Callable[[Mapping[str, "Outcome"]], str] = field(default=lambda _outcomes: "")
+    """What the rows come to, in Markdown."""
 
 
 def git(*arguments: str) -> str:
@@ -92,22 +98,25 @@ class Record:
         """Keep one outcome."""
         self.outcomes[outcome.case] = outcome
         with self._file.open("a") as stream:
-            stream.write(json.dumps([outcome.case, outcome.passed, outcome.note], ensure_ascii=False) + "\n")
+            row = [list(outcome.row)] if outcome.row else []
+            stream.write(json.dumps([outcome.case, outcome.passed, outcome.note, *row], ensure_ascii=False) + "\n")
 
 
 def _outcome_of(line: str) -> Outcome | None:
     """Read one kept outcome; the last line of an interrupted proof may be torn."""
     try:
-        case, passed, note = json.loads(line)
+        case, passed, note, *row = json.loads(line)
     except ValueError:
         return None
-    return Outcome(case=case, passed=passed, note=note)
+    return Outcome(case=case, passed=passed, note=note, row=tuple(row[0]) if row else ())
 
 
 def result_of(proof: Proof, outcomes: Mapping[str, Outcome]) -> dict[str, object]:
     """Return the table that docs/proofs keeps."""
     ours = [outcomes[case] for case in proof.cases if case in outcomes]
     failures = [outcome for outcome in ours if not outcome.passed]
+    rows = {outcome.case: list(outcome.row) for outcome in ours if outcome.row}
+    kept = {"columns": list(proof.columns), "rows": rows} if proof.columns else {}
     return {
         "proof": proof.name,
         "promise": proof.promise,
@@ -121,7 +130,38 @@ def result_of(proof: Proof, outcomes: Mapping[str, Outcome]) -> dict[str, object
         "passed": len(ours) - len(failures),
         "failed": len(failures),
         "failures": {outcome.case: outcome.note for outcome in failures},
+        **kept,
     }
+
+
+def report_of(proof: Proof, outcomes: Mapping[str, Outcome]) -> str:
+    """Return the same for people, in Markdown."""
+    ours = [outcomes[case] for case in proof.cases if case in outcomes]
+    passed = sum(outcome.passed for outcome in ours)
+    lines = [f"# {proof.name}", "", f"{proof.promise[:1].upper()}{proof.promise[1:]}.", ""]
+    lines += [
+        f"{passed} of {len(proof.cases)} cases passed; `make proof` wrote this at {git('rev-parse', 'HEAD')[:12]}."
+    ]
+    lines += [
+        "",
+        proof.remark(outcomes),
+        "",
+        _line(("case", *proof.columns)),
+        "|" + " --- |" * (len(proof.columns) + 1),
+    ]
+    for outcome in ours:
+        failed = () if outcome.passed else (f"**failed**: {outcome.note}",)
+        lines.append(_line((outcome.case, *outcome.row, *failed)))
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    r"""Return a row of a table.
+
+    >>> _line(("a|b", "c"))
+    '| a\\|b | c |'
+    """
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def age_of(proof: Proof) -> str:
