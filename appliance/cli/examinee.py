@@ -12,7 +12,7 @@ from appliance.core.baseline import Identity
 from appliance.core.config import Config, config_of
 from appliance.core.inquiry import inquiry_of
 from appliance.core.kind import shown
-from appliance.core.paper import identity_of, questions_for
+from appliance.core.paper import questions_for
 from appliance.core.plan import api_key_in
 from appliance.core.question import Question
 from appliance.core.recipe import Recipe
@@ -25,6 +25,7 @@ from appliance.host.gather import gather
 from appliance.selftest.server import models_of
 from appliance.selftest.talk import Talk
 from appliance.service.configfile import read_config
+from appliance.service.prospect import prospect_of
 from appliance.service.selftest import accepted_questions
 from appliance.service.share import chosen_recipe
 from appliance.service.statusfile import is_alive
@@ -57,13 +58,14 @@ def ours(config_file: Path, view: Status | None, model: str | None) -> Examinee 
     recipe = chosen_recipe(config)
     folder = model_folder(config, recipe) or ""
     facts = gather(Path("/"), inquiry_of(config, recipe, config.api.port))
+    plan = prospect_of(config, recipe, facts).plan
     unknown = Identity(source=folder, checkpoint="unknown", engine=view.engine or "unknown", hardware="unknown")
     return Examinee(
         client=EngineClient(view.base_url, api_key_in(config.engine.extra_args)),
         model=model or view.model,
-        questions=questions_for(config, recipe),
-        budget=config.selftest.budget,
-        identity=identity_of(facts, folder) or unknown,
+        questions=plan.questions,
+        budget=plan.budget,
+        identity=plan.identity or unknown,
         baselines=Path(config.paths.baselines),
     )
 

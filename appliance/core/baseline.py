@@ -19,6 +19,8 @@ class Identity:
     engine: str
     hardware: str
     """The GPUs by name, or `cpu`."""
+    settings: str = ""
+    """A digest of what the engine was started with: precision, caches and batches change answers a little."""
 
 
 @record
@@ -83,6 +85,6 @@ def nearest(baselines: tuple[Baseline, ...], now: Identity) -> Baseline | None:
 
 def differences(before: Identity, now: Identity) -> str:
     """Return what changed since, for a person; empty when nothing did."""
-    names = ("checkpoint", "engine", "hardware")
+    names = ("checkpoint", "engine", "hardware", "settings")
     pairs = ((name, getattr(before, name), getattr(now, name)) for name in names)
     return ", ".join(f"{name} {old}, now {new}" for name, old, new in pairs if old != new)

@@ -37,7 +37,7 @@ def references(config: Config, recipe: Recipe) -> tuple[str, ...]:
     return tuple(judge.reference for judge in judges if isinstance(judge, Fingerprint))
 
 
-def identity_of(facts: Facts, model: str) -> Identity | None:
+def identity_of(facts: Facts, model: str, settings: str = "") -> Identity | None:
     """Return what answers come from; None where engine or checkpoint are unknown."""
     checkpoint = facts.about(model)
     if checkpoint is None or facts.engine is None:
@@ -53,4 +53,5 @@ def identity_of(facts: Facts, model: str) -> Identity | None:
         checkpoint=content.hexdigest()[:16],
         engine=facts.engine.id,
         hardware=hardware if on_gpu else "cpu",
+        settings=hashlib.sha256(settings.encode()).hexdigest()[:16],
     )

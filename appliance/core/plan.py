@@ -140,12 +140,18 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
         log_file=config.log.file,
         policy=_policy(config),
         budget=config.selftest.budget,
-        identity=identity_of(facts, model),
+        identity=identity_of(facts, model, _launch(settings, own, config.engine.extra_args)),
         baselines=config.paths.baselines,
         folders=folders,
         files=files,
         notes=notes,
     )
+
+
+def _launch(settings: tuple[Setting, ...], own: tuple[Variable, ...], extra: tuple[str, ...]) -> str:
+    """Return what may change the answers of an engine, as one text."""
+    flags = [argument for setting in settings for argument in arguments_of(setting)]
+    return "\0".join([*flags, *(f"{variable.name}={variable.value}" for variable in own), *extra])
 
 
 def _model(resolution: Resolution, config: Config, recipe: Recipe) -> str | None:

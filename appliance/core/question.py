@@ -78,7 +78,9 @@ def _question(reader: Reader, path: tuple[str, ...], table: Mapping[str, Any]) -
     if cls is None:
         what = f"found {shown(word)}, wants the name of a judge" if "judge" in table else "missing"
         reader.refuse(
-            (*path, "judge"), what, did_you_mean(word, JUDGES) if isinstance(word, str) else f"one of {', '.join(JUDGES)}"
+            (*path, "judge"),
+            what,
+            did_you_mean(word, JUDGES) if isinstance(word, str) else f"one of {', '.join(JUDGES)}",
         )
     common, own = keys_of(Common), keys_of(cls) if cls else {}
     if cls:

@@ -8,8 +8,8 @@ LONGEST_LINE = 400
 """Characters of a status line; systemctl shows it on one."""
 
 WAYS_OUT = (
-    "; kept up for probing, not ready: `vllm-serve selftest --record` accepts the model as it answers, "
-    "or mend the cause and `systemctl restart vllm-serve`"
+    "; kept up for probing, not ready: `vllm-serve selftest --record` accepts answers that are only others "
+    "than before, or mend the cause and `systemctl restart vllm-serve`"
 )
 """What works while systemd waits for READY=1: a reload would wait for it too."""
 

@@ -1,6 +1,7 @@
 """The answers that an operator accepted: taken from a running model, and compared with later ones."""
 
 import asyncio
+import dataclasses
 import functools
 import math
 import statistics
@@ -10,20 +11,20 @@ from appliance.core.baseline import Accepted, Baseline, Greedy, Identity, differ
 from appliance.core.fingerprint import PASSAGES, Change, Reference, UnlikeError, change_of
 from appliance.core.judge import Asked
 from appliance.core.question import Question
-from appliance.selftest.logprob import NoLogprobsError, compared, passages_of
+from appliance.selftest.logprob import NoLogprobsError, compared, passage_of, passages_of
 from appliance.selftest.pooling import Vector, entries_in, vectors_of
 from appliance.selftest.stream import pace
 from appliance.selftest.talk import Talk, vector_in
 from appliance.selftest.verdict import Judgement, Outcome, right, within, wrong
 
-SAME = (("mean", 0.02), ("largest", 0.3))
-"""Nats, where engine, checkpoint and hardware are those of the baseline. vLLM on a CPU repeats them to the last bit;
-what differs from run to run on a GPU was measured when the model was accepted, and four times of that is allowed."""
+SAME = (("mean", 0.06), ("largest", 0.6))
+"""Nats, where nothing changed. vLLM repeats logprobs to the last bit, on a CPU and, when nobody else asks, on an H200;
+beside other requests a GPU takes other kernels, which moved those of four models by 0.055 and 0.31 at most."""
 
 OTHER = (("mean", 0.15), ("largest", 1.2))
-"""Nats, where one of them is another: what lies between float32 and bfloat16 lies well below, damages above."""
+"""Nats, where engine, checkpoint, settings or hardware are others: between eager and compiled lay 0.09 and 0.33."""
 
-NOISE_FACTOR = 4.0
+NOISE_FACTOR = 2.0
 AGREEMENT = {True: 0.5, False: 0.2}
 """The least part of the greedy texts that must come again, by whether nothing changed. One token that two choices are
 nearly even for turns the rest of a text; a broken cache turns nearly every text at once."""
@@ -50,8 +51,8 @@ TEXTS = (
 )
 QUERY = "Where does a river flow?"
 GREEDY_TOKENS = 48
-LOAD = 8
-"""Requests beside which the logprobs are asked for once."""
+LOAD = 16
+"""Requests beside which everything is asked for once more."""
 
 
 class UnrecordableError(Exception):
@@ -70,7 +71,8 @@ async def taken(talk: Talk, task: str, identity: Identity, recorded: str) -> Bas
         raise UnrecordableError(f"nothing of a model for {task} can be compared later")
     reference, noise = await _noisy_reference(talk, task)
     asked = [_asked(task, ask, start) for ask, start in zip(ASKS, STARTS, strict=True)]
-    greedy, again = await _greedy(talk, asked), await _greedy(talk, asked)
+    greedy = await _greedy(talk, asked)
+    again = [await _greedy(talk, asked), await _greedy_beside_others(talk, asked)]
     paces = [await pace(talk, asked[0]) for _ in range(3)]
     rates = [rate for _, rate in paces if rate is not None]
     return known(
@@ -78,7 +80,7 @@ async def taken(talk: Talk, task: str, identity: Identity, recorded: str) -> Bas
         noise_mean=noise.mean if noise else 0.0,
         noise_largest=noise.largest if noise else 0.0,
         greedy=greedy,
-        agreement=agreement_of(greedy, again),
+        agreement=min(agreement_of(greedy, other) for other in again),
         first_token=statistics.median(first for first, _ in paces),
         tokens_per_second=statistics.median(rates) if rates else None,
     )
@@ -100,12 +102,15 @@ async def _noisy_reference(talk: Talk, task: str) -> tuple[Reference | None, Cha
         load = asyncio.gather(*(talk.once(other) for other in others), return_exceptions=True)
         changes.append(change_of(reference, await passages_of(talk, texts)))
         await load
+        together = await asyncio.gather(*(passage_of(talk, text, chat) for text, chat in texts))
+        changes.append(change_of(reference, together))
     except (UnlikeError, NoLogprobsError) as error:
         raise UnrecordableError(f"the model does not repeat its logprobs: {error}") from None
     finally:
         if load:
             load.cancel()
-    noise = max(changes, key=lambda change: (change.mean, change.largest))
+    most = max(changes, key=lambda change: change.mean)
+    noise = dataclasses.replace(most, largest=max(change.largest for change in changes))
     if not noise.mean <= dict(OTHER)["mean"]:
         raise UnrecordableError(
             f"the model does not repeat its logprobs: {noise.mean:.3g} nats lie between two askings"
@@ -126,6 +131,15 @@ async def _greedy(talk: Talk, asked: Sequence[Asked]) -> tuple[Greedy, ...]:
         text = f"{answer.thoughts}{answer.content}".encode(errors="replace").decode()
         found.append(Greedy(ask=one.ask, endpoint=one.endpoint, text=text))
     return tuple(found)
+
+
+async def _greedy_beside_others(talk: Talk, asked: Sequence[Asked]) -> tuple[Greedy, ...]:
+    """Ask while other requests run, as clients may when a service starts."""
+    load = asyncio.gather(*(talk.once(asked[n % len(asked)]) for n in range(LOAD)), return_exceptions=True)
+    try:
+        return await _greedy(talk, asked)
+    finally:
+        await load
 
 
 def agreement_of(before: tuple[Greedy, ...], now: tuple[Greedy, ...]) -> float:

@@ -122,7 +122,9 @@ async def _patiently(question: Question, talk: Talk, made_for: MadeFor, deadline
         except TimeoutError:
             return unknown("no answer before the budget was used up: busy, not wrong")
         except ReplyError as error:
-            again = {Trouble.BUSY: len(PAUSES), Trouble.BROKEN: SHORT_TRIES}.get(error.trouble, 0)
+            patient = {Trouble.BUSY: len(PAUSES), Trouble.BROKEN: SHORT_TRIES}
+            # What is only told must not use up the time of what counts.
+            again = patient.get(error.trouble, 0) if question.gate else 0
             pause = PAUSES[min(tries, len(PAUSES) - 1)]
             late = asyncio.get_running_loop().time() + pause >= deadline
             if tries >= again or late:

@@ -58,10 +58,12 @@ async def acceptance(judge: Acceptance, talk: Talk) -> Judgement:
     if found is None:
         return Judgement(outcome=Outcome.SKIPPED, why="no drafter is in use")
     length, possible = found
-    share, measures = length / possible, (("accepted_length", length), ("part", length / possible))
+    measures = (("accepted_length", length), ("part", length / possible))
     said = f"accepted length {length:.3g} of at most {possible}"
-    expected = f"at least {judge.least * possible:.3g}"
-    if share >= judge.least:
+    # With few positions the token that each step yields anyway is more than that part by itself.
+    least = max(judge.least * possible, 1 + judge.least * (possible - 1) / 2)
+    expected = f"at least {least:.3g}"
+    if length >= least:
         return right(said, expected, measures=measures)
     return wrong(said, expected, "too few drafted tokens are accepted")
 

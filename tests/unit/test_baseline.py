@@ -97,8 +97,8 @@ def test_bounds_are_wider_where_something_changed_and_where_the_model_is_noisy()
     other = dataclasses.replace(WHOSE, engine="f")
     assert bounds_of(baseline, WHOSE) == SAME
     assert bounds_of(baseline, other) == OTHER
-    noisy = dataclasses.replace(baseline, noise_mean=0.01, noise_largest=0.2)
-    assert dict(bounds_of(noisy, WHOSE)) == {"mean": 0.04, "largest": 0.8}
+    noisy = dataclasses.replace(baseline, noise_mean=0.05, noise_largest=0.4)
+    assert dict(bounds_of(noisy, WHOSE)) == {"mean": 0.1, "largest": 0.8}
     assert bounds_of(noisy, other) == OTHER
 
 
