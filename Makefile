@@ -69,7 +69,7 @@ unit: dev
 	$(PYTEST) -q -n 2 tests/unit appliance/core appliance/engine
 
 component: dev
-	$(PYTEST) -q -n 2 tests/component
+	$(PYTEST) -q -n 2 tests/component tests/fakes
 
 contract: dev
 	$(PYTEST) -q tests/contract

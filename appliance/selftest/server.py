@@ -8,7 +8,7 @@ from typing import Any
 from appliance.core.judge import Acceptance, ServedNames
 from appliance.core.reply import ReplyError, Trouble
 from appliance.selftest.talk import Talk, told
-from appliance.selftest.verdict import Judgement, Outcome, right, unknown, wrong
+from appliance.selftest.verdict import Judgement, Outcome, right, wrong
 
 SAMPLE = re.compile(
     r"^vllm:spec_decode_(\w+?)(?:_total)?(?:\{([^}]*)\})? (\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)$", re.MULTILINE
@@ -51,9 +51,9 @@ async def acceptance(judge: Acceptance, talk: Talk) -> Judgement:
     try:
         reply = await talk.server.get("/metrics", talk.seconds)
     except ReplyError as error:
-        return unknown(f"/metrics can't be read: {error}")
+        return Judgement(outcome=Outcome.SKIPPED, why=f"/metrics can't be read: {error}")
     if reply.status != 200:
-        return unknown(f"/metrics can't be read: HTTP {reply.status}")
+        return Judgement(outcome=Outcome.SKIPPED, why=f"/metrics can't be read: HTTP {reply.status}")
     found = accepted_length(reply.text)
     if found is None:
         return Judgement(outcome=Outcome.SKIPPED, why="no drafter is in use")
