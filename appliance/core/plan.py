@@ -48,6 +48,9 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where the engine finds compilers; its own bin, with ninja, comes first."""
 
 
+AMOUNTS = ("gpu_memory_utilization", "kv_cache_memory_bytes")
+"""Flags that follow from what memory is free at the moment, and change no answer."""
+
 SLACK = 60.0
 """Seconds beyond its budget in which a self-test must have ended by itself."""
 
@@ -150,7 +153,8 @@ def build(config: Config, recipe: Recipe, facts: Facts) -> Plan:
 
 def _launch(settings: tuple[Setting, ...], own: tuple[Variable, ...], extra: tuple[str, ...]) -> str:
     """Return what may change the answers of an engine, as one text."""
-    flags = [argument for setting in settings for argument in arguments_of(setting)]
+    lasting = (setting for setting in settings if setting.name not in AMOUNTS)
+    flags = [argument for setting in lasting for argument in arguments_of(setting)]
     return "\0".join([*flags, *(f"{variable.name}={variable.value}" for variable in own), *extra])
 
 

@@ -67,7 +67,9 @@ def _digest(text: str) -> str:
 
 def keep(baseline: Baseline, folder: Path) -> Path:
     """Write a baseline at once, for the service to read. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)  # the operator's umask is not for what the service must read
     file = file_of(folder, baseline.identity)
     descriptor, name = tempfile.mkstemp(dir=folder, prefix=".baseline.")
     draft = Path(name)

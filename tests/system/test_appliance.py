@@ -110,6 +110,17 @@ def test_a_start_returns_when_the_model_answers_and_not_earlier(machine: Machine
     assert told.index("self-test: ") < told.index("serving demo on")
 
 
+def test_what_the_operator_accepts_is_the_measure_from_then_on(machine: Machine) -> None:
+    machine.run("umask 077 && vllm-serve selftest --record", timeout=120)
+    machine.run("systemctl kill -s USR1 --kill-whom=main vllm-serve")
+    asked = "journalctl --no-pager --output=cat --unit=vllm-serve | grep 'self-test: baseline-logprobs: '"
+    machine.run(f'timeout 60 sh -c "until {asked}; do sleep 0.5; done"', timeout=90)
+    assert machine.run(asked).stdout.splitlines()[0].endswith('"mean 0, largest 0" as it should')
+    assert show(machine, "ActiveState") == "active"
+    assert machine.run(["vllm-serve", "selftest", "--only", "baseline-logprobs"]).returncode == 0
+    assert "removed /var/lib/vllm-serve/baselines/" in machine.run(["vllm-serve", "selftest", "--forget"]).stdout
+
+
 def test_the_engines_lines_have_a_name_and_priorities_of_their_own(machine: Machine) -> None:
     lines = machine.run("journalctl --no-pager --output=json --identifier=vllm").stdout.splitlines()
     entries = [json.loads(line) for line in lines]

@@ -54,6 +54,20 @@ def test_the_command_line_holds_recipe_user_and_extra_arguments_in_that_order() 
     assert origins == {"max_model_len": "x.toml:3", "enforce_eager": "r.toml:7", "seed": "x.toml:4"}
 
 
+def test_answers_come_from_the_settings_but_not_from_how_much_memory_was_free() -> None:
+    """A baseline is held closely only where nothing changed that could change an answer."""
+
+    def identity(text: str) -> object:
+        return build(config(text), RECIPE, FACTS).identity
+
+    plain = identity("")
+    assert plain is not None
+    assert identity("[vllm]\ngpu_memory_utilization = 0.3\n") == plain
+    assert identity("[vllm]\nmax_num_seqs = 4\n") != plain
+    assert identity("[env]\nA = 2\n") != plain
+    assert identity('[engine]\nextra_args = ["--seed", "4"]\n') != plain
+
+
 def test_the_users_variables_come_after_the_recipes() -> None:
     plan = build(config("[env]\nA = 2\n"), RECIPE, FACTS)
     assert {variable.name: variable.value for variable in plan.env}["A"] == "2"
