@@ -8,9 +8,19 @@ from appliance.core.kind import FLAG, TEXT
 from appliance.core.problem import RefusedError
 from appliance.core.record import key, record
 
-PASSAGES: tuple[tuple[str, bool], ...] = (
-    (
-        (
+
+@record
+class Prompt:
+    """One text to ask about, and one [[passage]] of a file."""
+
+    text: str = key("The text.", TEXT)
+    chat: bool = key("Whether it is the message of a user, rendered with the chat template.", FLAG, default=False)
+    system: str = key("A system line before the message.", TEXT, default="")
+
+
+PASSAGES: tuple[Prompt, ...] = (
+    Prompt(
+        text=(
             "velvet 나무 twelve Umbrella fox;bridge 하늘 gre7 the the Oslo, tanquil 서른 mixer! lantern "
             "zigzag 바다 of of Pear quartz, 물고기 nineteen-ish Bonjour hammer sky sky 라디오 eleven Kiwi? "
             "under 감자 the capital of spoon is seventeen; Count from 62 to 9 blue clear 안개 help lampe "
@@ -18,33 +28,35 @@ PASSAGES: tuple[tuple[str, bool], ...] = (
             "the Tokyo Paris wrong 다리 answer assistant; carpet 12 31 47 5 5 86 20 to Say drum harmless "
             "ow"
         ),
-        False,
     ),
-    (
-        (
+    Prompt(
+        text=(
             "\tif (qx[0x7F] != ~42) {\r\n  jam += 3.14159e-08 * %d;\u00a0}  // ^^ <zz/>\n\n\n#include "
             "\"mop.h\" && SELECT 'it''s', $9,876,543.21 @foo_Bar | 0b1011 -> [[;;]] \\n \\\\srv\\C$ {{k}}: "
             "\u2009`ls -la`\u3000?!... §12 ±7° 80% 1/0 = =8 192.0.2.61:8080/~a?b=%20#c  GGTTACCA 7x7=50 "
             "99 98 97 101 3,3,3,1 <|x|> AbCdEFGhIJKLMnOPQRSTUVWXYZ zyxwvutsrqponm"
         ),
-        False,
     ),
-    (
-        (
+    Prompt(
+        text=(
             "Лампа съела девять облаков, ёж; القمر يأكل سبعة أحذية 紫色の电梯在唱歌龍骨車 ผัก ७२ ארנב "
             "Ψυχή ಠ_ಠ 🦆🔧🇮🇸👩\u200d🚀 쀍뷁 젓가락이 웃는다 éàüßøåñ½ ﬁ ℵ → ∮ 豈 Ўзбек 三十九頁"
         ),
-        False,
     ),
-    (
-        (
+    Prompt(
+        text=(
             "Umbrella twelve: 고래 under 5 spoons? Reply to Zebra 81 - 17, not of the sky; vier Ωmega "
             '[lantern] "ok" 하나 둘 아홉.'
         ),
-        True,
+        chat=True,
+    ),
+    Prompt(
+        text="Zebra: 9 lanterns of 바다, then? No; mixer under Pear 4 + 60.",
+        chat=True,
+        system='Spoons are quiet 하늘; answer only hammers, "velvet" [17], Bonjour.',
     ),
 )
-"""Texts that no model expects, whether each is a chat message: words of several scripts out of any order, what code and
+"""Texts that no model expects: words of several scripts out of any order, what code and
 tables are made of, rare scripts. A likely text hides a damage: a model that is sure of it stays so for long."""
 
 FORMAT = 1
@@ -57,10 +69,17 @@ class Passage:
     text: str
     chat: bool
     """True: the text is one user message, rendered with the chat template and the prompt for an answer."""
+    system: str = ""
+    """The system line before the message; none where it is empty."""
     ids: tuple[int, ...]
     """The tokens of the whole prompt."""
     logprobs: tuple[float, ...]
     """Of each token but the first, given all before it, in nats."""
+
+    @property
+    def prompt(self) -> Prompt:
+        """What was asked for."""
+        return Prompt(text=self.text, chat=self.chat, system=self.system)
 
 
 @record
@@ -105,19 +124,11 @@ class Change:
     """Where the change is largest, for a person."""
 
 
-@record
-class PassageTable:
-    """One [[passage]] of a file."""
-
-    text: str = key("The text.", TEXT)
-    chat: bool = key("Whether it is a message of a chat.", FLAG, default=False)
-
-
-def passages_of(text: str, file: str) -> tuple[tuple[str, bool], ...]:
+def passages_of(text: str, file: str) -> tuple[Prompt, ...]:
     r"""Read texts to ask about from TOML. Raises RefusedError with every problem.
 
     >>> passages_of("[[passage]]\ntext = 'mop lantern'", "my.toml")
-    (('mop lantern', False),)
+    (Prompt(text='mop lantern', chat=False, system=''),)
     """
     reader = Reader(document_of(text, file))
     reader.unknown((), reader.document.table, ("passage",))
@@ -125,10 +136,13 @@ def passages_of(text: str, file: str) -> tuple[tuple[str, bool], ...]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         reader.refuse(("passage",), "wants tables", "write [[passage]] on a line of its own, and below it text = ")
         tables = []
-    read = [reader.record(PassageTable, ("passage", str(number)), table) for number, table in enumerate(tables)]
+    read = [reader.record(Prompt, ("passage", str(number)), table) for number, table in enumerate(tables)]
+    for number, prompt in enumerate(read):
+        if prompt and prompt.system and not prompt.chat:
+            reader.refuse(("passage", str(number), "system"), "wants chat = true", "only a chat has a system line")
     if reader.problems:
         raise RefusedError(reader.problems)
-    return tuple((table.text, table.chat) for table in read if table)
+    return tuple(filter(None, read))
 
 
 class UnlikeError(ValueError):

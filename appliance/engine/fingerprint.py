@@ -1,5 +1,6 @@
 """Fingerprints computed by an installed engine's transformers, as another implementation than vLLM."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -8,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from appliance.core.codec import record_of
-from appliance.core.fingerprint import Reference
+from appliance.core.fingerprint import Prompt, Reference
 from appliance.core.phase import ExitStatus
 from appliance.core.record import record
 
@@ -35,7 +36,7 @@ class NoFingerprintError(Exception):
         """TRY_LATER: the same call may succeed with more memory or space."""
 
 
-def computed(engine: Path, checkpoint: Path, passages: Sequence[tuple[str, bool]]) -> Computed:
+def computed(engine: Path, checkpoint: Path, passages: Sequence[Prompt]) -> Computed:
     """Compute the fingerprint of a checkpoint; the progress goes to the error output. Raises NoFingerprintError.
 
     It takes as long as reading the weights once and some seconds a billion of them.
@@ -44,7 +45,8 @@ def computed(engine: Path, checkpoint: Path, passages: Sequence[tuple[str, bool]
     if not python.is_file():
         raise NoFingerprintError(f"no engine under {engine}; `vllm-serve engine install` makes one")
     refuse_unreadable(checkpoint)
-    request = json.dumps({"folder": str(checkpoint.absolute()), "passages": [list(pair) for pair in passages]})
+    asked_for = [dataclasses.asdict(prompt) for prompt in passages]
+    request = json.dumps({"folder": str(checkpoint.absolute()), "passages": asked_for})
     with tempfile.TemporaryDirectory(prefix="vllm-serve-") as home:
         asked = subprocess.run(
             [str(python), "-I", str(PROGRAM)],

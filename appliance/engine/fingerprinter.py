@@ -1,7 +1,8 @@
 """The program that computes a model's fingerprint with transformers, on the CPU in float32, a layer at a time.
 
 It runs on an engine's Python and imports nothing of this project. It reads one line of JSON, `{"folder": path,
-"passages": [[text, chat], ...]}`, tells its progress on stderr and writes one line of JSON: a fingerprint, or an error.
+"passages": [{"text": text, "chat": flag, "system": text}, ...]}`, tells its progress on stderr and writes one line of
+JSON: a fingerprint, or an error.
 """
 
 import json
@@ -25,6 +26,7 @@ READABLE = ("fp8", "mxfp4")
 torch: Any = import_module("torch")
 transformers: Any = import_module("transformers")
 loading: Any = import_module("transformers.core_model_loading")
+jinja2: Any = import_module("jinja2")
 
 
 class RefusedError(Exception):
@@ -273,25 +275,32 @@ def _refuse_scaled(prepared: Prepared) -> None:
                     raise RefusedError(f"{key} is of {kind}, and config.json names no quantisation")
 
 
-def tokens_of(tokenizer: Any, text: str, chat: bool) -> list[int]:
+def tokens_of(tokenizer: Any, prompt: dict[str, Any]) -> list[int]:
     """Return the tokens of a prompt as vLLM makes them of a completion or of a chat with one message."""
-    if not chat:
-        return list(tokenizer(text, add_special_tokens=True)["input_ids"])
-    messages = [{"role": "user", "content": text}]
+    if not prompt["chat"]:
+        return list(tokenizer(prompt["text"], add_special_tokens=True)["input_ids"])
+    messages = [{"role": "user", "content": prompt["text"]}]
+    if prompt["system"]:
+        messages.insert(0, {"role": "system", "content": prompt["system"]})
     rendered = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
     return list(tokenizer(rendered, add_special_tokens=False)["input_ids"])
 
 
-def asked(tokenizer: Any, passages: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool, list[int]]]:
+def asked(tokenizer: Any, passages: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[int]]]:
     """Yield the passages that can be asked for, with their tokens."""
-    template = tokenizer.chat_template or ""
-    for text, chat in passages:
-        if chat and not template:
+    template = str(tokenizer.chat_template or "")
+    for prompt in passages:
+        if prompt["chat"] and not template:
             tell("no chat template: a chat passage is left out")
-        elif chat and "strftime_now" in str(template):
+        elif prompt["chat"] and "strftime_now" in template:
             tell("the chat template writes the date: a chat passage is left out")
         else:
-            yield text, chat, tokens_of(tokenizer, text, chat)
+            try:
+                yield prompt, tokens_of(tokenizer, prompt)
+            except jinja2.TemplateError as error:
+                if not prompt["system"]:
+                    raise RefusedError(f"the chat template can't render a message: {_line(error)}") from error
+                tell(f"the chat template takes no system line: a chat passage is left out ({_line(error)})")
 
 
 def logprobs_of(model: Any, prompts: list[list[int]]) -> list[list[float]]:
@@ -310,7 +319,7 @@ def logprobs_of(model: Any, prompts: list[list[int]]) -> list[list[float]]:
     return found
 
 
-def fingerprint(folder: Path, passages: Iterable[tuple[str, bool]]) -> dict[str, Any]:
+def fingerprint(folder: Path, passages: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the fingerprint of a checkpoint as JSON holds it. Raises RefusedError."""
     prepared = prepared_of(folder)
     refuse_unreadable(prepared)
@@ -319,20 +328,20 @@ def fingerprint(folder: Path, passages: Iterable[tuple[str, bool]]) -> dict[str,
         texts = list(asked(tokenizer, passages))
     except (ImportError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(f"the tokenizer can't be read: {_line(error)}") from error
-    if not texts or min(len(ids) for _, _, ids in texts) < 2:
+    if not texts or min(len(ids) for _, ids in texts) < 2:
         raise RefusedError("no passage is left, or one has fewer than 2 tokens")
     prepared.model.eval()
     weights = Weights(prepared)
     weights.fill_constants()
     attach(weights)
-    found = logprobs_of(prepared.model, [ids for _, _, ids in texts])
+    found = logprobs_of(prepared.model, [ids for _, ids in texts])
     reference = {
         "format": 1,
         "model": name_of(folder.resolve()),
         "made_by": f"transformers {transformers.__version__}, float32",
         "passages": [
-            {"text": text, "chat": chat, "ids": ids, "logprobs": [round(value, 5) for value in logprobs]}
-            for (text, chat, ids), logprobs in zip(texts, found, strict=True)
+            {**prompt, "ids": ids, "logprobs": [round(value, 5) for value in logprobs]}
+            for (prompt, ids), logprobs in zip(texts, found, strict=True)
         ],
     }
     whole = sum(tensor.nbytes for name, tensor in weights.empty.items() if name not in weights.tied)
@@ -358,8 +367,7 @@ def _line(error: BaseException) -> str:
 def answer(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """Return the exit status and the answer to one request."""
     try:
-        passages = [(str(text), bool(chat)) for text, chat in request["passages"]]
-        return 0, fingerprint(Path(request["folder"]), passages)
+        return 0, fingerprint(Path(request["folder"]), request["passages"])
     except RefusedError as error:
         return REFUSED, {"error": f"{error}; {OTHER_WAY}"}
     except MemoryError:

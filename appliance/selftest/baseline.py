@@ -8,9 +8,10 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from appliance.core.baseline import Accepted, Baseline, Greedy, Identity, differences
-from appliance.core.fingerprint import PASSAGES, Change, Reference, UnlikeError, change_of
+from appliance.core.fingerprint import PASSAGES, Change, Prompt, Reference, UnlikeError, change_of
 from appliance.core.judge import Asked
 from appliance.core.question import Question
+from appliance.core.reply import ReplyError, Trouble
 from appliance.selftest.logprob import NoLogprobsError, compared, passage_of, passages_of
 from appliance.selftest.pooling import Vector, entries_in, vectors_of
 from appliance.selftest.stream import pace
@@ -88,8 +89,9 @@ async def taken(talk: Talk, task: str, identity: Identity, recorded: str) -> Bas
 
 async def _noisy_reference(talk: Talk, task: str) -> tuple[Reference | None, Change | None]:
     """Return the logprobs and the largest change of what was asked again: alone, and beside other requests."""
-    texts = [(text, chat) for text, chat in PASSAGES if task == "chat" or not chat]
+    texts = [prompt for prompt in PASSAGES if task == "chat" or not prompt.chat]
     try:
+        texts = [prompt for prompt in texts if await _taken(talk, prompt)]
         reference = Reference(model=talk.model, made_by="this server", passages=await passages_of(talk, texts))
     except NoLogprobsError:
         return None, None
@@ -102,7 +104,7 @@ async def _noisy_reference(talk: Talk, task: str) -> tuple[Reference | None, Cha
         load = asyncio.gather(*(talk.once(other) for other in others), return_exceptions=True)
         changes.append(change_of(reference, await passages_of(talk, texts)))
         await load
-        together = await asyncio.gather(*(passage_of(talk, text, chat) for text, chat in texts))
+        together = await asyncio.gather(*(passage_of(talk, prompt) for prompt in texts))
         changes.append(change_of(reference, together))
     except (UnlikeError, NoLogprobsError) as error:
         raise UnrecordableError(f"the model does not repeat its logprobs: {error}") from None
@@ -116,6 +118,19 @@ async def _noisy_reference(talk: Talk, task: str) -> tuple[Reference | None, Cha
             f"the model does not repeat its logprobs: {noise.mean:.3g} nats lie between two askings"
         )
     return reference, noise
+
+
+async def _taken(talk: Talk, prompt: Prompt) -> bool:
+    """Return whether a passage can be asked for: some chat templates refuse a system line."""
+    if not prompt.system:
+        return True
+    try:
+        await passage_of(talk, prompt)
+    except ReplyError as error:
+        if error.trouble is Trouble.REFUSED:
+            return False
+        raise
+    return True
 
 
 def _asked(task: str, ask: str, start: str) -> Asked:

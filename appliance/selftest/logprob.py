@@ -1,12 +1,13 @@
 """Judges of the logprobs that a model gives to texts which are not its own."""
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from appliance.core.codec import record_of
-from appliance.core.fingerprint import Passage, Reference, UnlikeError, change_of
+from appliance.core.fingerprint import Passage, Prompt, Reference, UnlikeError, change_of
 from appliance.core.judge import Fingerprint, Likelihood
 from appliance.core.reply import ReplyError, Trouble
 from appliance.selftest.talk import CHAT, COMPLETION, Talk, number_in, told
@@ -24,14 +25,15 @@ class NoLogprobsError(Exception):
     """The server gives no logprobs of a prompt."""
 
 
-async def passage_of(talk: Talk, text: str, chat: bool) -> Passage:
+async def passage_of(talk: Talk, prompt: Prompt) -> Passage:
     """Return what the server's model makes of a text. Raises ReplyError, and NoLogprobsError where it says nothing."""
     body: dict[str, Any] = {"max_tokens": 1, "temperature": 0, "prompt_logprobs": 0, "return_token_ids": True}
-    if chat:
-        table = await talk.post(CHAT, messages=[{"role": "user", "content": text}], **body)
+    if prompt.chat:
+        system = [{"role": "system", "content": prompt.system}] if prompt.system else []
+        table = await talk.post(CHAT, messages=[*system, {"role": "user", "content": prompt.text}], **body)
         given: Mapping[str, Any] = table
     else:
-        table = await talk.post(COMPLETION, prompt=text, **body)
+        table = await talk.post(COMPLETION, prompt=prompt.text, **body)
         given = _choice(table)
     entries, ids = given.get("prompt_logprobs"), given.get("prompt_token_ids", table.get("prompt_token_ids"))
     if entries is None or not isinstance(ids, list):
@@ -41,7 +43,7 @@ async def passage_of(talk: Talk, text: str, chat: bool) -> Passage:
     if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids):
         raise ReplyError(f"ids of tokens that are no whole numbers: {told(ids)}", Trouble.GARBLED)
     logprobs = tuple(_logprob(entry, ids[place]) for place, entry in enumerate(entries) if place)
-    return Passage(text=text, chat=chat, ids=tuple(ids), logprobs=logprobs)
+    return Passage(**dataclasses.asdict(prompt), ids=tuple(ids), logprobs=logprobs)
 
 
 def _choice(table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -60,9 +62,9 @@ def _logprob(entry: object, token: object) -> float:
     return number_in(found.get("logprob")) if isinstance(found, dict) else math.nan
 
 
-async def passages_of(talk: Talk, asked: Sequence[tuple[str, bool]]) -> tuple[Passage, ...]:
+async def passages_of(talk: Talk, asked: Sequence[Prompt]) -> tuple[Passage, ...]:
     """Return what the server's model makes of several texts, one after the other."""
-    return tuple([await passage_of(talk, text, chat) for text, chat in asked])
+    return tuple([await passage_of(talk, prompt) for prompt in asked])
 
 
 def _reference(file: str) -> Reference:
@@ -81,7 +83,7 @@ async def fingerprint(judge: Fingerprint, talk: Talk) -> Judgement:
 async def compared(reference: Reference, talk: Talk, bounds: tuple[tuple[str, float], ...]) -> Judgement:
     """Ask for a reference's texts; judge how far the answers lie from it."""
     try:
-        found = await passages_of(talk, [(passage.text, passage.chat) for passage in reference.passages])
+        found = await passages_of(talk, [passage.prompt for passage in reference.passages])
         change = change_of(reference, found)
     except NoLogprobsError:
         return unknown("the server gives no prompt_logprobs")
@@ -95,7 +97,7 @@ async def compared(reference: Reference, talk: Talk, bounds: tuple[tuple[str, fl
 async def likelihood(judge: Likelihood, talk: Talk) -> Judgement:
     """Measure how likely a plain text is."""
     try:
-        passage = await passage_of(talk, judge.text or PLAIN, chat=False)
+        passage = await passage_of(talk, Prompt(text=judge.text or PLAIN))
     except NoLogprobsError:
         return unknown("the server gives no prompt_logprobs")
     strange = sum(not math.isfinite(logprob) or logprob > 0 for logprob in passage.logprobs)

@@ -1,5 +1,6 @@
 """Fingerprints: transformers a layer at a time, the whole model at once, and the real vLLM say the same."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from appliance.core.codec import record_of
-from appliance.core.fingerprint import PASSAGES, Passage, Reference, change_of, passages_of
+from appliance.core.fingerprint import PASSAGES, Passage, Prompt, Reference, change_of, passages_of
 from appliance.engine.fingerprint import Computed, NoFingerprintError, computed
 from appliance.engine.installation import in_use
 from tests.contract.service import RealRig
@@ -53,25 +54,28 @@ def llama(random_models: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(random_models / "llama", tmp_path / "llama"))
 
 
-def served_passage(rig: RealRig, text: str, chat: bool) -> Passage:
+def served_passage(rig: RealRig, prompt: Prompt) -> Passage:
     body: dict[str, Any] = {"model": "demo", "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
-    path = "/v1/chat/completions" if chat else "/v1/completions"
-    body |= {"messages": [{"role": "user", "content": text}]} if chat else {"prompt": text}
+    path = "/v1/chat/completions" if prompt.chat else "/v1/completions"
+    system = [{"role": "system", "content": prompt.system}] if prompt.system else []
+    messages = [*system, {"role": "user", "content": prompt.text}]
+    body |= {"messages": messages} if prompt.chat else {"prompt": prompt.text}
     data = json.dumps({**body, "return_token_ids": True}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{rig.port}{path}", data, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=240) as reply:
         table = json.load(reply)
-    found = table if chat else table["choices"][0]
+    found = table if prompt.chat else table["choices"][0]
     ids = found["prompt_token_ids"]
     logprobs = [
         entry[str(token)]["logprob"] for entry, token in zip(found["prompt_logprobs"], ids, strict=True) if entry
     ]
-    return Passage(text=text, chat=chat, ids=tuple(ids), logprobs=tuple(logprobs))
+    asked = dataclasses.asdict(prompt)
+    return Passage(**asked, ids=tuple(ids), logprobs=tuple(logprobs))
 
 
 def test_the_real_vllm_agrees_with_the_shipped_fingerprint_to_the_noise(served: RealRig) -> None:
     reference = record_of(Reference, SHIPPED.read_text())
-    found = [served_passage(served, passage.text, passage.chat) for passage in reference.passages]
+    found = [served_passage(served, passage.prompt) for passage in reference.passages]
     change = change_of(reference, found)
     print(f"mean {change.mean:.4f}, largest {change.largest:.3f} over {change.tokens} tokens; {change.place}")
     assert 0 < change.mean < NOISE_MEAN
@@ -79,9 +83,8 @@ def test_the_real_vllm_agrees_with_the_shipped_fingerprint_to_the_noise(served: 
 
 
 def test_a_passage_asked_for_again_gets_the_same_numbers(served: RealRig) -> None:
-    text, chat = PASSAGES[0]
-    first = served_passage(served, text, chat)
-    assert served_passage(served, text, chat) == first
+    first = served_passage(served, PASSAGES[0])
+    assert served_passage(served, PASSAGES[0]) == first
 
 
 def test_the_shipped_fingerprint_is_what_the_engine_computes(engines: Path) -> None:
@@ -89,7 +92,7 @@ def test_the_shipped_fingerprint_is_what_the_engine_computes(engines: Path) -> N
     more = passages_of((ROOT / "demo/passages.toml").read_text(), "passages.toml")
     again = computed(engine(engines), DEMO, (*PASSAGES, *more)).reference
     assert change_of(shipped, again.passages).largest < ROUNDING
-    assert [passage.text for passage in shipped.passages] == [passage.text for passage in again.passages]
+    assert [passage.prompt for passage in shipped.passages] == [passage.prompt for passage in again.passages]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +120,7 @@ def test_a_large_model_takes_the_memory_of_a_layer(engines: Path, llama: Path, t
     most = {}
     for checkpoint in (llama, large):
         command = [str(engine(engines) / "bin/python"), "-I", str(ROOT / "appliance/engine/fingerprinter.py")]
-        request = json.dumps({"folder": str(checkpoint), "passages": PASSAGES[:1]}) + "\n"
+        request = json.dumps({"folder": str(checkpoint), "passages": [dataclasses.asdict(PASSAGES[0])]}) + "\n"
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         assert process.stdin
         process.stdin.write(request)
@@ -177,7 +180,12 @@ def test_fp8_weights_whose_scales_nobody_reads_are_refused(engines: Path, random
     assert "is of F8_E4M3, and config.json names no quantisation" in refusal(engines, checkpoint)
 
 
-@pytest.mark.parametrize(("template", "left"), [(None, 3), ("{{ strftime_now('%d') }}{{ messages[0].content }}", 3)])
+NO_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}{{ messages[0].content }}"
+
+
+@pytest.mark.parametrize(
+    ("template", "left"), [(None, 3), ("{{ strftime_now('%d') }}{{ messages[0].content }}", 3), (NO_SYSTEM, 4)]
+)
 def test_a_chat_that_can_not_be_repeated_is_left_out(
     engines: Path, llama: Path, template: str | None, left: int, capfd: pytest.CaptureFixture[str]
 ) -> None:

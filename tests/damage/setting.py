@@ -149,9 +149,7 @@ SETTINGS = (
     Damage("file of weights cut short", file_cut, fatal=True),
     Damage("wrong chat template: a newline missing", newline_missing),
     Damage("wrong chat template: another role word", role_word),
-    Damage(
-        "wrong chat template: system line left out", system_dropped, "shows only where a question has a system line"
-    ),
+    Damage("wrong chat template: system line left out", system_dropped),
     Damage("wrong chat template: system line added", system_added),
     Damage("wrong chat template: answer not begun", prompt_missing),
     Damage("wrong chat template: another model's", template_of_another),

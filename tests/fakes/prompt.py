@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.fakes.knob import faults, knob
 from tests.fakes.piece import id_of, nats, pieces
-from tests.fakes.question import rendered
+from tests.fakes.question import JSON, rendered
 
 SHIPPED = Path(__file__).parents[2] / "demo/fingerprint.json"
 
@@ -45,6 +45,11 @@ def _reference() -> str:
     return knob("REFERENCE", str(SHIPPED) if knob("MODEL", "demo") == "demo" else os.devnull)
 
 
+def _messages(passage: JSON) -> list[JSON]:
+    system = [{"role": "system", "content": passage["system"]}] if passage["system"] else []
+    return [*system, {"role": "user", "content": passage["text"]}]
+
+
 @functools.cache
 def passages(file: str) -> dict[str, Prompt]:
     """Return the prompts of a reference, by their text; what each token says is not in it."""
@@ -53,9 +58,7 @@ def passages(file: str) -> dict[str, Prompt]:
     except (OSError, ValueError):
         return {}
     return {
-        rendered({"messages": [{"role": "user", "content": passage["text"]}]})
-        if passage["chat"]
-        else passage["text"]: Prompt(
+        rendered({"messages": _messages(passage)}) if passage["chat"] else passage["text"]: Prompt(
             (passage["text"], *[""] * (len(passage["ids"]) - 1)), tuple(passage["ids"]), tuple(passage["logprobs"])
         )
         for passage in reference["passages"]

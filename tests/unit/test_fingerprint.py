@@ -93,7 +93,7 @@ def test_a_reference_survives_its_file() -> None:
 
 def test_the_shipped_fingerprint_holds_the_fixed_texts_and_the_walk_through_the_vocabulary() -> None:
     walk = passages_of((ROOT / "demo/passages.toml").read_text(), "passages.toml")
-    assert tuple((passage.text, passage.chat) for passage in SHIPPED.passages) == (*PASSAGES, *walk)
+    assert tuple(passage.prompt for passage in SHIPPED.passages) == (*PASSAGES, *walk)
     vocabulary = json.loads((ROOT / "demo/model/tokenizer.json").read_text())["model"]["vocab"]
     met = {token for passage in SHIPPED.passages for token in passage.ids}
     assert len(met & set(vocabulary.values())) >= 0.9 * len(vocabulary)
@@ -113,6 +113,7 @@ def test_no_passage_is_likely_and_each_fits_the_demonstration_model(passage: Pas
         ("[[passage]]\nchat = true", "missing"),
         ("[[passage]]\ntext = ''", "empty string"),
         ("[[passage]]\ntext = 'a'\nchat = 1", "chat"),
+        ("[[passage]]\ntext = 'a'\nsystem = 'b'", "only a chat has a system line"),
         ("[[passage]]\ntext = 'a'\n[[passages]]\ntext = 'b'", "did you mean passage"),
     ],
 )
@@ -159,7 +160,7 @@ def test_the_fingerprint_goes_to_the_output_and_what_it_took_to_the_error_output
     assert record_of(Reference, result.stdout) == REFERENCE
     assert result.stderr == "3 tokens, 6.17 nats a token; 1.0 of 5.0 MiB of weights in memory at once\n"
     asked = json.loads((place.folder / "asked").read_text())
-    assert asked == {"folder": str(place.checkpoint), "passages": [list(pair) for pair in PASSAGES]}
+    assert asked == {"folder": str(place.checkpoint), "passages": [dataclasses.asdict(prompt) for prompt in PASSAGES]}
 
 
 def test_a_file_takes_the_fingerprint_and_more_texts_come_from_one(place: Place) -> None:
@@ -169,7 +170,9 @@ def test_a_file_takes_the_fingerprint_and_more_texts_come_from_one(place: Place)
     result = place.run("--output", str(out), "--passages", str(place.folder / "more.toml"))
     assert (result.return_value, result.stdout) == (0, "")
     assert record_of(Reference, out.read_text()) == REFERENCE
-    assert json.loads((place.folder / "asked").read_text())["passages"][len(PASSAGES) :] == [["lamp of of", True]]
+    assert json.loads((place.folder / "asked").read_text())["passages"][len(PASSAGES) :] == [
+        {"text": "lamp of of", "chat": True, "system": ""}
+    ]
 
 
 @pytest.mark.parametrize(
