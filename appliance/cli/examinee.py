@@ -111,6 +111,8 @@ def address_of(base: str) -> str:
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         sound = False
+    if sound and "@" in parts.netloc:
+        raise click.UsageError("--base wants an address without a name and a password: it is shown, and kept")
     if not sound or not base.isprintable() or " " in base:
         raise click.UsageError(f"--base wants an address such as http://HOST:PORT, found {shown(base)}")
     return base.rstrip("/").removesuffix("/v1")

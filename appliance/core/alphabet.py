@@ -1,5 +1,6 @@
 """Which characters a model can write, by its tokenizer.json."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,9 @@ order (GPT-2's bytes_to_unicode)."""
 
 OTHERS = tuple(byte for byte in range(0x100) if byte not in PRINTED)
 BYTE_OF = {**{chr(byte): byte for byte in PRINTED}, **{chr(0x100 + place): byte for place, byte in enumerate(OTHERS)}}
+
+BYTE = re.compile("<0x([0-9A-Fa-f]{2})>")
+"""A byte among tokens of whole words."""
 
 SPACE = "▁"
 """What stands for a space in tokens of whole words."""
@@ -24,7 +28,7 @@ def unwritable(tokenizer: Mapping[str, Any], text: str) -> str:
         known = {BYTE_OF[letter] for letter in letters if letter in BYTE_OF}
         missing = [letter for letter in text if not set(letter.encode("utf-8", "replace")) <= known]
     else:
-        spelled = {int(token[3:5], 16) for token in tokens if len(token) == 6 and token.startswith("<0x")}
+        spelled = {int(byte[1], 16) for token in tokens if (byte := BYTE.fullmatch(token))}
         letters |= {" "} if SPACE in letters or _parts_words(tokenizer) else set()
         missing = [
             letter

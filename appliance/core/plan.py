@@ -169,7 +169,7 @@ def _model(resolution: Resolution, config: Config, recipe: Recipe) -> str | None
 def _questions(resolution: Resolution, config: Config, recipe: Recipe) -> tuple[Question, ...]:
     """Return what is asked before READY; refuse to ask nothing that counts."""
     questions = questions_for(config, recipe)
-    if not any(question.gate for question in questions):
+    if not any(question.gate and question.shows_answers for question in questions):
         key = "[selftest] skip" if config.selftest.skip else "[selftest] recipe_questions"
         what = "no question is left that stands between a wrong model and READY"
         resolution.refuse(config.origin(key), key, what, "leave one of the recipe's, or add one with gate = true")
@@ -202,6 +202,10 @@ def _policy(config: Config) -> Policy:
     test = config.selftest
     return Policy(
         loading=patience.loading,
+        stall=patience.stall,
+        tries=config.restart.tries,
+        losses=config.restart.losses,
+        pause=config.restart.pause,
         stopping=patience.stopping,
         rollback=config.reload.rollback,
         self_test=test.budget + SLACK,

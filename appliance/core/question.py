@@ -5,8 +5,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from appliance.core.document import Reader
-from appliance.core.judge import JUDGES, TASKS, Acceptance, Counting, KnownAnswer, Needle
+from appliance.core.judge import (
+    JUDGES,
+    TASKS,
+    Acceptance,
+    Counting,
+    KnownAnswer,
+    Needle,
+    Repeatable,
+    ServedNames,
+    Speed,
+)
 from appliance.core.kind import FLAG, NAME, SPAN, Kind, UnfitError, shown, typed
+from appliance.core.pattern import ExplodedError, finds
 from appliance.core.problem import did_you_mean
 from appliance.core.record import key, keys_of, record
 
@@ -47,6 +58,11 @@ class Question(Common):
     """One of the records of core/judge.py."""
     origin: str
     """Where it is declared, `file:line`."""
+
+    @property
+    def shows_answers(self) -> bool:
+        """Tell whether a right verdict says something of the model, and not of its server alone."""
+        return not isinstance(self.judge, (ServedNames, Speed, Acceptance))
 
     @property
     def kind(self) -> str:
@@ -114,6 +130,10 @@ def _faults(judge: Any) -> Iterator[tuple[tuple[str, ...], str, str]]:
             if len(given) != 1:
                 found = " and ".join(given) or "none"
                 yield (), f"found {found}", "say what is right by one of equals, contains, matches and number"
+            if judge.matches is not None and _finds_nothing(judge.matches):
+                yield ("matches",), "fits an empty answer too, so every answer", "write what must be there"
+        case Repeatable(times=times) if times < 2:
+            yield ("times",), f"found {times}, wants at least 2", "one answer alone repeats nothing"
         case Counting() if not -(10**6) <= judge.first < judge.last <= 10**6 or judge.last - judge.first > 1000:
             yield ("last",), f"found {judge.first} to {judge.last}", "count up, and over at most 1000 numbers"
         case Counting() if "{first}" not in judge.ask or "{last}" not in judge.ask:
@@ -122,6 +142,13 @@ def _faults(judge: Any) -> Iterator[tuple[tuple[str, ...], str, str]]:
             yield ("depth",), f"found {depth:g}, wants a number from 0 to 1", ""
         case Acceptance(least=least) if not 0 <= least <= 1:
             yield ("least",), f"found {least:g}, wants a number from 0 to 1", ""
+
+
+def _finds_nothing(pattern: str) -> bool:
+    try:
+        return finds(pattern, "")
+    except ExplodedError:
+        return False
 
 
 def asked(recipe: Iterable[Question], own: Iterable[Question], skip: Iterable[str]) -> tuple[Question, ...]:

@@ -42,6 +42,9 @@ MISREAD = {chr(byte): byte for byte in range(0x80, 0x100)} | {
 UNLIKELY = re.compile("[\u0250-\u02ff\u07c0-\u07ff]")
 """Phonetic letters and NKo."""
 
+HANGUL = re.compile("[\uac00-\ud7a3\u4e00-\u9fff]+")
+"""Korean, and the Chinese characters that its older encoding has too."""
+
 FOREIGN = re.compile(r"[^\x00-\x7f]+")
 
 
@@ -65,6 +68,9 @@ def unwhole(text: str) -> str:
         return f"{lost} replacement character{'s' if lost > 1 else ''} (U+FFFD)"
     if any("\ud800" <= char <= "\udfff" for char in text):
         return "half a character (a surrogate)"
+    for run in HANGUL.findall(text):
+        if len(run) > 2 and (other := _recoded(run)):
+            return f'bytes of another encoding, "{run[:12]}" for "{other[:12]}"'
     runs = FOREIGN.findall(text)
     meant = [(run, decoded) for run in runs if (decoded := _misread(run))]
     strange, read = sum(map(len, runs)), sum(len(run) for run, _ in meant)
@@ -72,6 +78,9 @@ def unwhole(text: str) -> str:
     certain = read and (
         sum(len(decoded) for _, decoded in meant) > 1 or len(meant[0][0]) > 3 or meant[0][0][0] in "ÃÂâ"
     )
+    long = next(((run, decoded) for run, decoded in meant if len(run) > 3 and len(decoded) > 1), None)
+    if long and all(char.isalpha() for char in long[1]):
+        return f'bytes of another encoding, "{long[0][:12]}" for "{long[1][:12]}"'
     if certain and read >= MOSTLY * strange:
         return f'bytes of another encoding, "{meant[0][0][:12]}" for "{meant[0][1][:12]}"'
     return ""
@@ -90,6 +99,18 @@ def _misread(run: str) -> str:
     # What ß or É before a sign comes to, and what the sign of times does.
     chance = any(UNLIKELY.match(char) or unicodedata.category(char) == "Cn" for char in meant)
     return "" if chance or unicodedata.category(meant[0]) == "Mn" else meant
+
+
+def _recoded(run: str) -> str:
+    """Return what a run of Korean means when its bytes in cp949 are read as UTF-8; empty when they are no UTF-8.
+
+    >>> _recoded("占쏙옙占쏙옙"), _recoded("안녕하세요")
+    ('\ufffd\ufffd\ufffd\ufffd', '')
+    """
+    try:
+        return run.encode("cp949").decode("utf-8")
+    except UnicodeError:
+        return ""
 
 
 def stuck(text: str) -> str:

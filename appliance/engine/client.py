@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import aiohttp
 
 from appliance.core.reply import Reply, ReplyError, Trouble, shortened, trouble_of
+from appliance.core.work import Work, work_in
 
 TROUBLE = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 """What a request ends with when there is no answer."""
@@ -17,16 +17,13 @@ TROUBLE = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 LARGEST_REPLY = 1 << 26
 """Bytes; the logprobs of a prompt of a hundred thousand tokens come to a tenth of it."""
 
-IN_WORK = re.compile(
-    r"^vllm:num_requests_(?:running|waiting)(?:\{[^}]*\})? (\d+(?:\.\d*)?(?:e[+-]?\d+)?)$", re.MULTILINE
-)
-
 
 class EngineClient:
     """Talks to one server; proxies of the environment are not used, and no redirect is followed."""
 
     def __init__(self, base_url: str, api_key: str | None = None) -> None:
         self._base_url = base_url.rstrip("/")
+        self._key = api_key or ""
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def healthy(self) -> bool:
@@ -38,12 +35,16 @@ class EngineClient:
 
     async def busy(self) -> bool | None:
         """Tell whether requests run or wait, by /metrics; None where it does not say."""
+        told = [work for work in await self.work(5) or () if not (work.running is None and work.waiting is None)]
+        return any(work.busy for work in told) if told else None
+
+    async def work(self, seconds: float) -> tuple[Work, ...] | None:
+        """Return what /metrics says of each engine, which may be nothing; None when no reply came."""
         try:
-            reply = await self.get("/metrics", 5)
+            reply = await self.get("/metrics", seconds)
         except ReplyError:
             return None
-        found = IN_WORK.findall(reply.text) if reply.status == 200 else []
-        return any(float(number) > 0 for number in found) if found else None
+        return work_in(reply.text) if reply.status == 200 else ()
 
     async def get(self, path: str, seconds: float) -> Reply:
         """Return what is at a path. Raises ReplyError when nothing whole came within `seconds`."""
@@ -88,11 +89,13 @@ class EngineClient:
                 size += len(line)
                 if size > LARGEST_REPLY:
                     raise ReplyError(f"a stream of more than {LARGEST_REPLY} bytes", Trouble.GARBLED)
-                if line.strip() == b"data: [DONE]":
+                if line.startswith(b"data:") and line[5:].strip() == b"[DONE]":
                     return
                 if line.startswith(b"data:"):
                     yield loop.time() - start, _event(line)
-        raise ReplyError("a stream without its end mark", Trouble.GARBLED)
+            ends = "Content-Length" in reply.headers or reply.headers.get("Transfer-Encoding") == "chunked"
+        # Where only the end of the connection ends a stream, the server may just be gone.
+        raise ReplyError("a stream without its end mark", Trouble.GARBLED if ends else Trouble.BROKEN)
 
     def _url(self, path: str) -> str:
         return f"{self._base_url}{path}"
@@ -122,7 +125,9 @@ class EngineClient:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ReplyError(f"not UTF-8: byte {error.start} is {content[error.start]:#04x}", Trouble.GARBLED) from None
-        return Reply(status=reply.status, text=text)
+        # Some servers tell a refused key, and what they refuse is shown to people.
+        refused = reply.status != 200 and self._key
+        return Reply(status=reply.status, text=text.replace(self._key, "(hidden)") if refused else text)
 
 
 def _event(line: bytes) -> Any:

@@ -60,7 +60,7 @@ def computed(engine: Path, checkpoint: Path, passages: Sequence[Prompt]) -> Comp
         what = f"signal {-asked.returncode} ended the computation"
         hint = "; for want of memory, as it seems: a layer in float32 must fit" if asked.returncode == -9 else ""
         raise NoFingerprintError(what + hint, ExitStatus.TRY_LATER)
-    return _answer(asked.returncode, (asked.stdout.splitlines() or [""])[-1])
+    return _answer(asked.returncode, asked.stdout.strip("\n").split("\n")[-1])
 
 
 def _environment(home: str) -> dict[str, str]:

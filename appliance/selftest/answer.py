@@ -23,7 +23,7 @@ MINUS = str.maketrans("\u2212\u2010\u2011", "---")
 async def known_answer(judge: KnownAnswer, talk: Talk) -> Judgement:
     """Hold an answer against the known one."""
     answer = await talk.said(judge)
-    if cut := unended(judge, answer):
+    if cut := unended(judge, answer, talk):
         return cut
     try:
         expected, fits = _expectation(judge, answer.text)
@@ -66,17 +66,21 @@ def whole_numbers_in(text: str) -> list[float]:
     return [float(number) if len(number) <= LONGEST_NUMBER else math.inf for number in found]
 
 
-def unended(judge: Asked, answer: Answer) -> Judgement | None:
+def unended(judge: Asked, answer: Answer, talk: Talk) -> Judgement | None:
     """Return the judgement of an answer that did not come to its end; a text that is only continued has none."""
-    cut = cut_off(answer, judge.max_tokens)
+    cut = cut_off(answer, judge.max_tokens, talk)
     continued = judge.endpoint == "completion" and answer.finish_reason == "length" and not answer.still_thinking
     return None if continued else cut
 
 
-def cut_off(answer: Answer, most: int) -> Judgement | None:
+def cut_off(answer: Answer, most: int, talk: Talk) -> Judgement | None:
     """Return the judgement of an answer that the model did not end itself; None when it did."""
     if answer.finish_reason == "stop" and (answer.text.strip() or not answer.thoughts.strip()):
         return None
+    if answer.finish_reason == "length" and (allowed := talk.at_most(most)) < most:
+        return unknown(f"cut after {allowed} tokens: the server takes requests of {talk.longest}, this wants {most}")
+    if answer.finish_reason == "length" and not (answer.content.strip() or answer.thoughts.strip()):
+        return unknown(f"no word within {most} tokens: it may think where nobody sees it; raise max_tokens")
     if answer.still_thinking:
         return unknown(f"still thinking after {most} tokens; raise max_tokens, or set thinking = false")
     if answer.finish_reason == "stop":
@@ -96,7 +100,7 @@ async def counting(judge: Counting, talk: Talk) -> Judgement:
         thinking=judge.thinking,
     )
     answer = await talk.said(asked)
-    if cut := unended(judge, answer):
+    if cut := unended(judge, answer, talk):
         return cut
     # "99,100" is two numbers and "1,000" is one: the count may be written either way.
     slips = [_slip(judge, found) for found in (whole_numbers_in(answer.text), numbers_in(answer.text))]
@@ -132,7 +136,7 @@ def slip_in(found: Sequence[float], first: int, last: int) -> str:
 async def writing(judge: Writing, talk: Talk) -> Judgement:
     """Find letters of the script, and none that are broken."""
     answer = await talk.said(judge)
-    if cut := unended(judge, answer):
+    if cut := unended(judge, answer, talk):
         return cut
     if fault := unwhole(answer.text):
         return wrong(answer.text, why=fault)
@@ -146,7 +150,7 @@ async def writing(judge: Writing, talk: Talk) -> Judgement:
 async def ending(judge: Ending, talk: Talk) -> Judgement:
     """See that the model ends its answer, and that nothing of the template shows."""
     answer = await talk.said(judge)
-    if cut := cut_off(answer, judge.max_tokens):
+    if cut := cut_off(answer, judge.max_tokens, talk):
         return cut
     if token := special_tokens(answer.text):
         return wrong(answer.text, why=f"the special token {token} in the answer")
@@ -156,11 +160,19 @@ async def ending(judge: Ending, talk: Talk) -> Judgement:
 async def repeatable(judge: Repeatable, talk: Talk) -> Judgement:
     """Ask several times for the same."""
     first = await talk.said(judge)
+    if first.finish_reason not in ("stop", "length"):
+        return wrong(first.content, why=f'ended with "{first.finish_reason}"')
+    if not (first.content.strip() or first.thoughts.strip()):
+        return wrong("", why="an empty answer")
     for _ in range(judge.times - 1):
         again = await talk.said(judge)
-        if (again.text, again.finish_reason) != (first.text, first.finish_reason):
-            return wrong(again.text, first.text, "another answer than before")
-    return right(first.text)
+        if _everything(again) != _everything(first):
+            return wrong(again.content or again.thoughts, first.content or first.thoughts, "another answer than before")
+    return right(first.content or first.thoughts)
+
+
+def _everything(answer: Answer) -> tuple[str, str, str]:
+    return answer.content, answer.thoughts, answer.finish_reason
 
 
 async def concurrent(judge: Concurrent, talk: Talk) -> Judgement:

@@ -1,6 +1,7 @@
 """Asking a running model every question, with patience for a busy server and within a budget."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from appliance.core.reply import ReplyError, Trouble
 from appliance.selftest import answer, form, logprob, needle, pooling, sense, server, stream
 from appliance.selftest.baseline import accepted
 from appliance.selftest.talk import Server, Talk
-from appliance.selftest.task import found_task, task
+from appliance.selftest.task import Found, found_task, task
 from appliance.selftest.verdict import Judgement, Outcome, Verdict, unknown, wrong
 
 JUDGED_BY: dict[type[Any], Callable[[Any, Talk], Awaitable[Judgement]]] = {
@@ -61,16 +62,15 @@ async def examined(examination: Examination, asked: Server) -> AsyncIterator[Ver
     """Ask the questions in turn; yield the verdict on each."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + examination.budget
-    talk = Talk(server=asked, model=examination.model, seconds=min(30.0, max(examination.budget, 0.1)))
-    longest, made_for = await _longest(talk), MadeFor()
+    room, made_for = Room(), MadeFor()
     for question in examination.questions:
         start = loop.time()
         seconds = min(question.timeout, max(deadline - start, 0.1))
-        talk = Talk(server=asked, model=examination.model, seconds=seconds, longest=longest)
+        talk = Talk(server=asked, model=examination.model, seconds=seconds)
         if start >= deadline:
             judgement = unknown(f"the budget of {examination.budget:g} s was used up before it was asked")
         else:
-            judgement = await _patiently(question, talk, made_for, deadline)
+            judgement = await _patiently(question, talk, (room, made_for), deadline)
         yield Verdict(question=question, judgement=judgement, seconds=loop.time() - start)
 
 
@@ -80,43 +80,62 @@ def outcome_of(verdicts: Sequence[Verdict]) -> Outcome:
     if any(verdict.outcome is Outcome.WRONG for verdict in gates):
         return Outcome.WRONG
     doubtful = any(verdict.outcome is Outcome.UNKNOWN for verdict in gates)
-    proven = any(verdict.outcome is Outcome.RIGHT for verdict in gates)
+    # The names of a server prove no model, unless nothing else was to be asked.
+    telling = [verdict for verdict in gates if verdict.question.shows_answers] or gates
+    proven = any(verdict.outcome is Outcome.RIGHT for verdict in telling)
     return Outcome.RIGHT if proven and not doubtful else Outcome.UNKNOWN
 
 
-async def _longest(talk: Talk) -> int | None:
-    try:
-        return server.longest_of(await server.models_of(talk), talk.model)
-    except ReplyError:
-        return None
+class Room:
+    """How long a request may be, found out before the first question."""
+
+    def __init__(self) -> None:
+        self._known = False
+        self._longest: int | None = None
+
+    async def longest(self, talk: Talk) -> int | None:
+        """Return the tokens of the longest request; None where it is not told. Raises ReplyError of a busy server."""
+        if not self._known:
+            try:
+                self._longest = server.longest_of(await server.models_of(talk), talk.model)
+                self._known = True
+            except ReplyError as error:
+                if error.trouble is Trouble.BUSY:
+                    raise
+                self._known = error.trouble not in (Trouble.BROKEN, Trouble.LOCKED)
+        return self._longest
 
 
 class MadeFor:
     """What a model is made for, found out when a question first depends on it."""
 
     def __init__(self) -> None:
-        self._task: str | None = None
+        self._found: Found | None = None
 
-    async def task(self, talk: Talk) -> str:
-        """Return the task. Raises ReplyError where it can't be found out, as when the server is busy."""
-        if self._task is None:
-            self._task = (await found_task(talk)).task
-        return self._task
+    async def task(self, talk: Talk) -> Found:
+        """Return the task, and how it is done. Raises ReplyError where that is not found, as of a busy server."""
+        if self._found is None:
+            self._found = await found_task(talk)
+        return self._found
 
 
-async def _judged(question: Question, talk: Talk, made_for: MadeFor) -> Judgement:
-    if question.tasks and (task := await made_for.task(talk)) not in question.tasks:
-        return Judgement(outcome=Outcome.SKIPPED, why=f"the model is made for {task}")
+async def _judged(question: Question, talk: Talk, found: tuple[Room, MadeFor]) -> Judgement:
+    room, made_for = found
+    talk = dataclasses.replace(talk, longest=await room.longest(talk))
+    if question.tasks and (made := await made_for.task(talk)).task not in question.tasks:
+        if made.judgement.outcome is Outcome.WRONG:  # it may be made for this, and broken
+            return dataclasses.replace(made.judgement, why=f"as a model for {made.task}: {made.judgement.why}")
+        return Judgement(outcome=Outcome.SKIPPED, why=f"the model is made for {made.task}")
     return await JUDGED_BY[type(question.judge)](question.judge, talk)
 
 
-async def _patiently(question: Question, talk: Talk, made_for: MadeFor, deadline: float) -> Judgement:
-    """Judge one question; ask a busy server again, and never call it wrong."""
+async def _patiently(question: Question, talk: Talk, found: tuple[Room, MadeFor], deadline: float) -> Judgement:
+    """Judge one question with what was found out before; ask a busy server again, and never call it wrong."""
     tries = 0
     while True:
         try:
             async with asyncio.timeout_at(deadline):
-                return await _judged(question, talk, made_for)
+                return await _judged(question, talk, found)
         except RecursionError:
             return wrong("a reply that is nested too deeply", why="no answer")
         except TimeoutError:

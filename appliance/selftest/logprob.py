@@ -11,7 +11,7 @@ from appliance.core.fingerprint import Passage, Prompt, Reference, UnlikeError, 
 from appliance.core.judge import Fingerprint, Likelihood
 from appliance.core.reply import ReplyError, Trouble
 from appliance.selftest.talk import CHAT, COMPLETION, Talk, number_in, told
-from appliance.selftest.verdict import Judgement, right, unknown, within, wrong
+from appliance.selftest.verdict import Judgement, Outcome, unknown, within, wrong
 
 PLAIN = (
     "The sun rose over the small town, and people began to open their shops. A woman bought bread and milk, paid the "
@@ -21,19 +21,26 @@ PLAIN = (
 """Plain English, for any model."""
 
 
+IMPOSSIBLE = -9999.0
+"""What vLLM writes for the logarithm of nothing, which JSON has no number for."""
+
+SENSELESS = 30.0
+"""Nats per token of a plain text, beyond which no model means anything: one that guesses has 12 in the largest
+vocabularies, random weights had 11."""
+
+
 class NoLogprobsError(Exception):
     """The server gives no logprobs of a prompt."""
 
 
 async def passage_of(talk: Talk, prompt: Prompt) -> Passage:
     """Return what the server's model makes of a text. Raises ReplyError, and NoLogprobsError where it says nothing."""
-    body: dict[str, Any] = {"max_tokens": 1, "temperature": 0, "prompt_logprobs": 0, "return_token_ids": True}
     if prompt.chat:
         system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-        table = await talk.post(CHAT, messages=[*system, {"role": "user", "content": prompt.text}], **body)
+        table = await _asked(talk, CHAT, {"messages": [*system, {"role": "user", "content": prompt.text}]})
         given: Mapping[str, Any] = table
     else:
-        table = await talk.post(COMPLETION, prompt=prompt.text, **body)
+        table = await _asked(talk, COMPLETION, {"prompt": prompt.text})
         given = _choice(table)
     entries, ids = given.get("prompt_logprobs"), given.get("prompt_token_ids", table.get("prompt_token_ids"))
     if entries is None or not isinstance(ids, list):
@@ -44,6 +51,19 @@ async def passage_of(talk: Talk, prompt: Prompt) -> Passage:
         raise ReplyError(f"ids of tokens that are no whole numbers: {told(ids)}", Trouble.GARBLED)
     logprobs = tuple(_logprob(entry, ids[place]) for place, entry in enumerate(entries) if place)
     return Passage(**dataclasses.asdict(prompt), ids=tuple(ids), logprobs=logprobs)
+
+
+async def _asked(talk: Talk, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask for one token and the logprobs of the prompt. Raises ReplyError, and NoLogprobsError where only they fail."""
+    short = {**body, "max_tokens": 1, "temperature": 0}
+    try:
+        return await talk.post(path, **short, prompt_logprobs=0, return_token_ids=True)
+    except ReplyError as refused:
+        # A server that can't write a NaN refuses too, and that is no want of logprobs.
+        if refused.trouble is not Trouble.REFUSED or "prompt_logprobs" not in str(refused):
+            raise
+        await talk.post(path, **short)  # refused too, where the logprobs are not the reason
+        raise NoLogprobsError from refused
 
 
 def _choice(table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -81,7 +101,13 @@ async def fingerprint(judge: Fingerprint, talk: Talk) -> Judgement:
 
 
 async def compared(reference: Reference, talk: Talk, bounds: tuple[tuple[str, float], ...]) -> Judgement:
-    """Ask for a reference's texts; judge how far the answers lie from it."""
+    """Ask for a reference's texts, those that the server has room for; judge how far the answers lie from it."""
+    room = talk.longest
+    fit = tuple(passage for passage in reference.passages if room is None or len(passage.ids) < room)
+    if not fit:
+        return unknown(f"every text of the reference is longer than the {room} tokens that the server takes")
+    left = len(reference.passages) - len(fit)
+    reference = dataclasses.replace(reference, passages=fit)
     try:
         found = await passages_of(talk, [passage.prompt for passage in reference.passages])
         change = change_of(reference, found)
@@ -91,7 +117,11 @@ async def compared(reference: Reference, talk: Talk, bounds: tuple[tuple[str, fl
         return wrong(str(error), why="the tokens of a fixed text are others: tokenizer or chat template changed")
     measures = (("mean", change.mean), ("largest", change.largest))
     what = f"the model gives other probabilities than its reference ({change.place})"
-    return within(measures, bounds, what)
+    judgement = within(measures, bounds, what)
+    if left and judgement.outcome is Outcome.RIGHT:
+        told = f"{left} of its texts are longer than the {room} tokens that the server takes, and were not asked for"
+        return dataclasses.replace(judgement, why=told)
+    return judgement
 
 
 async def likelihood(judge: Likelihood, talk: Talk) -> Judgement:
@@ -100,11 +130,10 @@ async def likelihood(judge: Likelihood, talk: Talk) -> Judgement:
         passage = await passage_of(talk, Prompt(text=judge.text or PLAIN))
     except NoLogprobsError:
         return unknown("the server gives no prompt_logprobs")
-    strange = sum(not math.isfinite(logprob) or logprob > 0 for logprob in passage.logprobs)
+    strange = sum(not IMPOSSIBLE < logprob <= 0 for logprob in passage.logprobs)
     if strange:
         found = f"{strange} of {len(passage.logprobs)} logprobs are no logprobs"
-        return wrong(found, "a finite number of at most 0 for every token")
+        return wrong(found, f"a number from {IMPOSSIBLE:g} to 0 for every token")
     measures = (("nats_per_token", -math.fsum(passage.logprobs) / len(passage.logprobs)),)
-    if judge.most is None:
-        return right(f"{measures[0][1]:.3g} nats per token", measures=measures)
-    return within(measures, (("nats_per_token", judge.most),), "a plain text is unlikely to the model")
+    bound = SENSELESS if judge.most is None else judge.most
+    return within(measures, (("nats_per_token", bound),), "a plain text is unlikely to the model")

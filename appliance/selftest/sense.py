@@ -8,9 +8,9 @@ import zlib
 
 from appliance.core.judge import Image, Transcription
 from appliance.core.reply import ReplyError, Trouble
-from appliance.core.writing import unwhole
+from appliance.core.writing import senseless
 from appliance.selftest.answer import cut_off
-from appliance.selftest.talk import CHAT, Talk, answer_in, thinking
+from appliance.selftest.talk import Talk
 from appliance.selftest.verdict import Judgement, right, wrong
 
 COLOURS = {
@@ -53,9 +53,9 @@ async def image(judge: Image, talk: Talk) -> Judgement:
     """Show a picture and find its colour in the answer."""
     shown = f"data:image/png;base64,{base64.b64encode(picture(judge.colour)).decode()}"
     content = [{"type": "text", "text": judge.ask}, {"type": "image_url", "image_url": {"url": shown}}]
-    body = {"max_tokens": talk.at_most(judge.max_tokens), "temperature": 0, **thinking(judge.thinking)}
-    answer = answer_in(await talk.post(CHAT, messages=[{"role": "user", "content": content}], **body))
-    if cut := cut_off(answer, judge.max_tokens):
+    system = [{"role": "system", "content": judge.system}] if judge.system else []
+    answer = await talk.said(judge, messages=[*system, {"role": "user", "content": content}])
+    if cut := cut_off(answer, judge.max_tokens, talk):
         return cut
     wanted = judge.contains or (judge.colour,)
     said = answer.text.casefold()
@@ -70,5 +70,5 @@ async def transcription(_judge: Transcription, talk: Talk) -> Judgement:
     text = (await talk.upload("/v1/audio/transcriptions", ("tone.wav", sound()))).get("text")
     if not isinstance(text, str):
         raise ReplyError("a transcription without text", Trouble.GARBLED)
-    fault = unwhole(text)
+    fault = senseless(text) if text.strip() else ""
     return wrong(text, why=fault) if fault else right(text or "nothing heard")

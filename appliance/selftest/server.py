@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from appliance.core.judge import Acceptance, ServedNames
-from appliance.core.reply import ReplyError, Trouble
+from appliance.core.reply import ReplyError, Trouble, trouble_of
+from appliance.core.work import LABELS
 from appliance.selftest.talk import Talk, told
-from appliance.selftest.verdict import Judgement, Outcome, right, wrong
+from appliance.selftest.verdict import Judgement, Outcome, right, unknown, wrong
 
 SAMPLE = re.compile(
-    r"^vllm:spec_decode_(\w+?)(?:_total)?(?:\{([^}]*)\})? (\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)$", re.MULTILINE
+    rf"^vllm:spec_decode_(\w+?)(?:_total)?(?:{LABELS})? (\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\r?$", re.MULTILINE
 )
 LONGEST_NAME = 1000
 """Characters of a model's name."""
@@ -47,16 +48,17 @@ async def served_names(judge: ServedNames, talk: Talk) -> Judgement:
 
 
 async def acceptance(judge: Acceptance, talk: Talk) -> Judgement:
-    """Hold the accepted length against the longest possible; counters that can't be read tell nothing."""
-    try:
-        reply = await talk.server.get("/metrics", talk.seconds)
-    except ReplyError as error:
-        return Judgement(outcome=Outcome.SKIPPED, why=f"/metrics can't be read: {error}")
+    """Hold the accepted length against the longest possible; a server without counters of a drafter has none."""
+    reply = await talk.server.get("/metrics", talk.seconds)
+    if reply.status == 404:
+        return Judgement(outcome=Outcome.SKIPPED, why="the server has no /metrics")
     if reply.status != 200:
-        return Judgement(outcome=Outcome.SKIPPED, why=f"/metrics can't be read: HTTP {reply.status}")
+        raise ReplyError(f"HTTP {reply.status} from /metrics", trouble_of(reply.status))
+    if not SAMPLE.search(reply.text):
+        return Judgement(outcome=Outcome.SKIPPED, why="no drafter is in use")
     found = accepted_length(reply.text)
     if found is None:
-        return Judgement(outcome=Outcome.SKIPPED, why="no drafter is in use")
+        return unknown("the counters of the drafter can't be read")
     length, possible = found
     measures = (("accepted_length", length), ("part", length / possible))
     said = f"accepted length {length:.3g} of at most {possible}"
@@ -69,20 +71,20 @@ async def acceptance(judge: Acceptance, talk: Talk) -> Judgement:
 
 
 def accepted_length(metrics: str) -> tuple[float, int] | None:
-    """Return tokens that one step yields on average and at most; None when nothing was drafted.
+    """Return tokens that one step yields on average, 0 where nothing was drafted, and at most; None where untold.
 
     One step verifies k drafted tokens, as many as there are positions, and yields one token of its own beside
     those that it accepts.
     """
-    drafts = accepted = 0.0
+    drafts, accepted = math.nan, 0.0
     positions: set[int] = set()
     for name, labels, number in SAMPLE.findall(metrics):
         if name == "num_drafts":
-            drafts += float(number)
+            drafts = float(number) + (0.0 if math.isnan(drafts) else drafts)
         elif name == "num_accepted_tokens":
             accepted += float(number)
         elif name == "num_accepted_tokens_per_pos" and (position := POSITION.search(labels)):
             positions.add(int(position[1]))
-    if not positions or not 0 < drafts < math.inf or not accepted < math.inf:
+    if not positions or not drafts < math.inf or not accepted < math.inf:
         return None
-    return 1 + accepted / drafts, len(positions) + 1
+    return 1 + accepted / drafts if drafts else 0.0, len(positions) + 1

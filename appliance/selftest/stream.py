@@ -95,6 +95,10 @@ async def streaming(judge: Streaming, talk: Talk) -> Judgement:
             return right(stream.content or stream.thoughts)
     if len(set(wholes)) == 1:
         return wrong(stream.content, whole.content, "the stream is not the answer in one piece")
+    said = stream.content or stream.thoughts
+    shortest = min(len(content or thoughts) for content, thoughts in wholes)
+    if len(said) < shortest / 2:
+        return wrong(said, f"about {shortest} characters", "the stream loses much of the answer")
     if fault := senseless(stream.content or stream.thoughts):
         return wrong(stream.content, why=f"the stream says {fault}")
     return right(stream.content, why="greedy answers differ from one to the next; only the form was compared")
@@ -111,25 +115,34 @@ def _thoughts(answer: Answer) -> str:
 
 
 async def speed(judge: Speed, talk: Talk) -> Judgement:
-    """Time one stream."""
+    """Time a stream, and where it is too slow two more: the first of a server may warm it up."""
     first, rate = await pace(talk, judge)
+    for _ in range(2):
+        if _fast(judge, first, rate):
+            break
+        again, faster = await pace(talk, judge)
+        first, rate = min(first, again), max((one for one in (rate, faster) if one is not None), default=None)
     measures = (("first_token", first), *((("tokens_per_second", rate),) if rate is not None else ()))
     floors = [("first_token", judge.first_token), ("tokens_per_second", judge.tokens_per_second)]
     bounds = tuple((name, bound) for name, bound in floors if bound is not None)
     if judge.tokens_per_second is not None and rate is None:
         return unknown("the stream was too short to time, or the server does not count tokens")
-    slow = judge.tokens_per_second is not None and rate is not None and rate < judge.tokens_per_second
-    late = judge.first_token is not None and first > judge.first_token
+    fast = _fast(judge, first, rate)
     found = f"first token after {first:.3g} s" + (f", then {rate:.3g} tokens/s" if rate is not None else "")
     limits = (f"{name} at {'most' if name == 'first_token' else 'least'} {bound:g}" for name, bound in bounds)
     return Judgement(
-        outcome=Outcome.WRONG if slow or late else Outcome.RIGHT,
+        outcome=Outcome.RIGHT if fast else Outcome.WRONG,
         found=found,
         expected=", ".join(limits),
-        why="too slow" if slow or late else "",
+        why="" if fast else "too slow",
         measures=measures,
         bounds=bounds,
     )
+
+
+def _fast(judge: Speed, first: float, rate: float | None) -> bool:
+    late = judge.first_token is not None and first > judge.first_token
+    return not late and (judge.tokens_per_second is None or (rate is not None and rate >= judge.tokens_per_second))
 
 
 async def pace(talk: Talk, asked: Asked) -> tuple[float, float | None]:

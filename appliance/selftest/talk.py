@@ -79,12 +79,12 @@ class Talk:
         return _whole(await self.server.upload(path, {"model": self.model}, file, self.seconds))
 
     async def said(self, asked: Asked, **more: Any) -> Answer:
-        """Ask greedily; an answer that is cut while the model thinks is asked for once more, without thinking.
+        """Ask greedily; an answer that is cut, as in thoughts, seen or not, is asked for once more, without thinking.
 
         Raises ReplyError.
         """
         answer = await self.once(asked, **more)
-        if not answer.still_thinking or asked.thinking is not None:
+        if answer.finish_reason != "length" or asked.endpoint == "completion" or asked.thinking is not None:
             return answer
         try:
             return await self.once(asked, **more, **thinking(False))
@@ -92,6 +92,16 @@ class Talk:
             if error.trouble is Trouble.REFUSED:
                 return answer
             raise
+
+    async def tokens_of(self, text: str) -> int | None:
+        """Return how many tokens a text has; None where the server does not tell. Raises ReplyError."""
+        try:
+            found = (await self.post("/tokenize", prompt=text)).get("count")
+        except ReplyError as error:
+            if error.trouble in (Trouble.REFUSED, Trouble.LOCKED):
+                return None
+            raise
+        return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None
 
     async def once(self, asked: Asked, **more: Any) -> Answer:
         """Ask once. Raises ReplyError."""
@@ -115,7 +125,8 @@ class Talk:
 def _whole(reply: Reply) -> dict[str, Any]:
     """Return the JSON object of a reply. Raises ReplyError, also where a gateway packs an error into a good one."""
     table = reply.table()
-    if (error := table.get("error")) and not table.get("choices"):
+    error = table.get("error") or (table.get("message", "an error") if table.get("object") == "error" else None)
+    if error and not table.get("choices"):
         raise ReplyError(f"an error in a good reply: {told(error)}", Trouble.BROKEN)
     return table
 
@@ -144,8 +155,8 @@ def answer_in(table: Mapping[str, Any]) -> Answer:
             (str(call["function"]["name"]), str(call["function"]["arguments"]))
             for call in message.get("tool_calls") or ()
         )
-        content = text_in(message.get("content") if calls else message["content"])
         thoughts = text_in(message.get("reasoning") or message.get("reasoning_content"))
+        content = text_in(message.get("content") if calls or thoughts else message["content"])
         reason = ending_in(choice["finish_reason"])
     except (KeyError, IndexError, TypeError, AttributeError):
         raise ReplyError(f"not an answer: {told(dict(table))}", Trouble.GARBLED) from None

@@ -11,6 +11,8 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import psutil
+
 from appliance.core.document import Reader, document_of
 from appliance.core.question import Question, questions_of
 from appliance.engine.client import EngineClient
@@ -35,13 +37,25 @@ class FakeServer:
         self.turn("right")
         self._holder = reserved_port()
         self.base = f"http://127.0.0.1:{self._holder.getsockname()[1]}"
-        words = [sys.executable, str(FAKE), "serve", "model", "--port", self.base.rpartition(":")[2]]
+        program = folder / "vllm"
+        program.symlink_to(FAKE)
+        words = [sys.executable, str(program), "serve", "model", "--port", self.base.rpartition(":")[2]]
         words += ["--host", "127.0.0.1", "--served-model-name", personality, "--max-model-len", "8192", *options]
         chosen = {"MODEL": personality, "ANSWERS_FILE": self.file, "LOAD_SECONDS": "0.01", **knobs}
         environment = {**os.environ, **{f"FAKE_{name}": str(value) for name, value in chosen.items()}}
         log = (folder / "log").open("w")
         self._process = subprocess.Popen(words, env=environment, stdout=log, stderr=log)
         log.close()
+
+    @property
+    def log(self) -> str:
+        """What it printed."""
+        return (self.file.parent / "log").read_text()
+
+    def processes(self, title: str = "") -> list[psutil.Process]:
+        """Return its processes that have something in their command line, the API server first."""
+        own = psutil.Process(self._process.pid)
+        return [one for one in (own, *own.children(recursive=True)) if title in " ".join(one.cmdline())]
 
     def turn(self, faults: str) -> None:
         """Put other faults in force, at once."""

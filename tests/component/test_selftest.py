@@ -350,3 +350,9 @@ def test_a_reference_that_can_not_be_read_is_no_wrong_model(servers: Servers, tm
         assert verdict.judgement.why.startswith(f"the reference {file} can't be used: ")
     verdict = servers.of("demo").asked([question("fingerprint", f'reference = "{tmp_path}/none"')])[0]
     assert "No such file" in verdict.judgement.why
+
+
+def test_a_short_server_is_not_called_wrong_for_what_it_has_no_room_for(servers: Servers) -> None:
+    short = servers.of("demo", "--max-model-len", "64")
+    asked = [question("counting", "first = 5\nlast = 59"), question("needle", "tokens = 4096")]
+    assert {verdict.outcome for verdict in short.asked(asked)} == {Outcome.UNKNOWN}

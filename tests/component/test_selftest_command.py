@@ -156,6 +156,24 @@ def test_what_was_recorded_comes_again(desk: Desk) -> None:
     assert len(desk.files) == 1
 
 
+def test_what_changes_at_midnight_is_not_recorded(desk: Desk) -> None:
+    assert desk.run("--record", faults="dated").returncode == 0
+    passages = json.loads(desk.files[0].read_text())["reference"]["passages"]
+    assert passages
+    assert not any(passage["chat"] for passage in passages)
+    status, table = desk.told()
+    assert (status, table["outcome"]) == (0, "right")
+    assert desk.run("--record").returncode == 0
+    passages = json.loads(desk.files[0].read_text())["reference"]["passages"]
+    assert any(passage["chat"] and passage["system"] for passage in passages)
+
+
+def test_an_address_with_a_password_is_refused_and_not_shown(desk: Desk) -> None:
+    done = desk.run(base="http://me:secret-1234@127.0.0.1:9")
+    assert done.returncode == 2
+    assert "secret-1234" not in done.stdout + done.stderr
+
+
 def test_a_model_that_is_not_as_accepted_is_wrong(desk: Desk) -> None:
     assert desk.run("--record").returncode == 0
     for fault, name, why in (

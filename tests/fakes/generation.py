@@ -6,9 +6,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tests.fakes.knob import number
+from tests.fakes.core import generate, running
 from tests.fakes.logprob import chat_logprobs, completion_logprobs, prompt_logprobs
-from tests.fakes.metric import METRICS
 from tests.fakes.option import OPTIONS
 from tests.fakes.personality import personality
 from tests.fakes.piece import END, id_of, pieces, text_of
@@ -77,11 +76,10 @@ def chat(request: JSON) -> Answer:
     prompt = prompt_of(prompt_text(request))
     said = spoken(question, bool(request.get("stream")))
     output = _cut(prompt, _thought(said), request)
-    METRICS.count(len(prompt.ids), output.count)
     identity = {"id": f"chatcmpl-{uuid.uuid4().hex[:16]}", "created": int(time.time()), "model": the_model(request)}
     if request.get("stream"):
         return Stream(_chat_events(output, request, {**identity, "object": "chat.completion.chunk"}))
-    _take_time(output.count)
+    _run([output])
     asked = request.get("prompt_logprobs")
     body = {
         **identity,
@@ -100,14 +98,12 @@ def completions(request: JSON) -> Answer:
     """Answer POST /v1/completions."""
     streamed = bool(request.get("stream"))
     outputs = [_cut(prompt_of(text), continuation(text, streamed), request) for text in prompts_of(request["prompt"])]
-    for output in outputs:
-        METRICS.count(len(output.prompt.ids), output.count)
     identity = {"id": f"cmpl-{uuid.uuid4().hex[:16]}", "object": "text_completion", "created": int(time.time())}
     identity["model"] = the_model(request)
     if streamed:
         return Stream(_completion_events(outputs[0], request, identity))
     usages = [output.usage(thoughts=False) for output in outputs]
-    _take_time(sum(output.count for output in outputs))
+    _run(outputs)
     body = {
         **identity,
         "choices": [_completion_choice(output, request, index) for index, output in enumerate(outputs)],
@@ -218,9 +214,11 @@ def _completion_choice(output: Output, request: JSON, index: int) -> JSON:
     }
 
 
-def _take_time(tokens: int) -> None:
-    """Take the time that FAKE_FIRST (seconds to the first token) and FAKE_SPEED (tokens a second) ask for."""
-    time.sleep(number("FIRST") + (tokens / number("SPEED") if number("SPEED") else 0))
+def _run(outputs: list[Output]) -> None:
+    """Have the engine make them."""
+    for output in outputs:
+        with running(len(output.prompt.ids)):
+            generate(output.count)
 
 
 def _deltas(output: Output) -> Iterator[tuple[JSON, str | None]]:
@@ -239,41 +237,43 @@ def _deltas(output: Output) -> Iterator[tuple[JSON, str | None]]:
 def _chat_events(output: Output, request: JSON, identity: JSON) -> Iterator[JSON]:
     first = {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
     yield {**identity, "choices": [first], "prompt_token_ids": _prompt_ids(output, request), "prompt_text": None}
-    time.sleep(number("FIRST"))
     deltas = [*_deltas(output)]
     if output.finish != "length" or not deltas:
         parsed = OPTIONS.tool_call_parser or output.calls or personality().thinks == "field"
         deltas.append(({} if parsed else {"content": ""}, None))
-    for place, (delta, token) in enumerate(deltas):
-        told = chat_logprobs([token], request.get("top_logprobs") or 0) if token and request.get("logprobs") else None
-        choice = {"index": 0, "delta": delta, "logprobs": told, "finish_reason": None, "token_ids": None}
-        if request.get("return_token_ids"):
-            choice["token_ids"] = [id_of(token)] if token else [END] if output.ended else []
-        yield from _event(output, request, {**identity, "choices": [choice]}, last=place == len(deltas) - 1)
+    most = request.get("top_logprobs") or 0
+    with running(len(output.prompt.ids)):
+        for place, (delta, token) in enumerate(deltas):
+            told = chat_logprobs([token], most) if token and request.get("logprobs") else None
+            choice = {"index": 0, "delta": delta, "logprobs": told, "finish_reason": None, "token_ids": None}
+            if request.get("return_token_ids"):
+                choice["token_ids"] = [id_of(token)] if token else [END] if output.ended else []
+            left = len(deltas) - 1 - place
+            yield from _event(output, request, {**identity, "choices": [choice]}, left)
 
 
 def _completion_events(output: Output, request: JSON, identity: JSON) -> Iterator[JSON]:
-    time.sleep(number("FIRST"))
     tokens = [*(output.prompt.tokens if request.get("echo") else ()), *output.tokens]
     if output.finish != "length" or not tokens:
         tokens.append("")
-    for place, token in enumerate(tokens):
-        most = request.get("logprobs")
-        told = None if most is None or not token else completion_logprobs(None, [token], most)
-        choice = {"index": 0, "text": token, "logprobs": told, "finish_reason": None, "stop_reason": None}
-        choice |= {"token_ids": None, "prompt_token_ids": None if place else _prompt_ids(output, request)}
-        if request.get("return_token_ids"):
-            choice["token_ids"] = [id_of(token)] if token else [END]
-        yield from _event(output, request, {**identity, "choices": [choice]}, last=place == len(tokens) - 1)
+    most = request.get("logprobs")
+    with running(len(output.prompt.ids)):
+        for place, token in enumerate(tokens):
+            told = None if most is None or not token else completion_logprobs(None, [token], most)
+            choice = {"index": 0, "text": token, "logprobs": told, "finish_reason": None, "stop_reason": None}
+            choice |= {"token_ids": None, "prompt_token_ids": None if place else _prompt_ids(output, request)}
+            if request.get("return_token_ids"):
+                choice["token_ids"] = [id_of(token)] if token else [END]
+            yield from _event(output, request, {**identity, "choices": [choice]}, len(tokens) - 1 - place)
 
 
-def _event(output: Output, request: JSON, event: JSON, last: bool) -> Iterator[JSON]:
-    """Yield a chunk, with the end of the stream in the last one."""
-    time.sleep(1 / number("SPEED") if number("SPEED") else 0)
+def _event(output: Output, request: JSON, event: JSON, left: int) -> Iterator[JSON]:
+    """Yield a chunk, of which so many are left, with the end of the stream in the last one."""
+    generate(1)
     usage = (request.get("stream_options") or {}).get("include_usage")
-    if last:
+    if not left:
         event["choices"][0] |= {"finish_reason": output.finish, "stop_reason": output.stopped_by}
-    closing = {"system_fingerprint": FINGERPRINT} if last else {}
+    closing = {} if left else {"system_fingerprint": FINGERPRINT}
     yield event if usage else {**event, **closing}
-    if last and usage:
+    if usage and not left:
         yield {**event, "choices": [], "usage": output.usage(thoughts=True), **closing}

@@ -32,6 +32,7 @@ def faults() -> frozenset[str]:
 
 TEXT = {
     "wrong": "the answer backwards; of embeddings and scores the opposite",
+    "dated": "the chat template writes the date before the first message",
     "empty": "no text; an embedding of zeros",
     "repeat": "always the previous request's answer",
     "other": "another model's answers and logprobs",
@@ -65,7 +66,7 @@ TRANSPORT = {
     "error": "HTTP 500",
     "busy": "503 and 429 for the first FAKE_BUSY requests",
     "slow": "FAKE_SLOW seconds before each answer",
-    "hang": "no answer",
+    "hang": "no answer: requests run, nothing moves, and nothing computes",
     "drop": "the connection is closed half-way",
     "truncated-stream": "a stream ends half-way, without [DONE]",
     "lost": "the engine is lost half-way: an error event in the stream, HTTP 500 elsewhere",
@@ -78,4 +79,10 @@ TRANSPORT = {
 }
 """Faults of the server, or of what stands before it."""
 
-KNOWN = frozenset({"right", *TEXT, *LOGPROBS, *TRANSPORT})
+PACE = {
+    "grind": "the first step of each request computes for FAKE_GRIND seconds, and holds up all others",
+    "scrape": "/metrics is answered after FAKE_SCRAPE seconds",
+}
+"""Faults of the engine's pace."""
+
+KNOWN = frozenset({"right", *TEXT, *LOGPROBS, *TRANSPORT, *PACE})

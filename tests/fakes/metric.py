@@ -12,27 +12,31 @@ class Metrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.running = 0
+        self.steps = 0
+        self._running = 0
         self._asked = 0
         self._prompt = 0
         self._generated = 0
 
-    def enter(self) -> None:
+    def enter(self, prompt: int) -> None:
+        """Count a request that runs from now on, and the tokens of its prompt."""
         with self._lock:
-            self.running += 1
+            self._running += 1
+            self._prompt += prompt
+
+    def generate(self, tokens: int) -> None:
+        with self._lock:
+            self._generated += tokens
 
     def leave(self) -> None:
         with self._lock:
-            self.running -= 1
-
-    def count(self, prompt: int, generated: int) -> None:
-        with self._lock:
+            self._running -= 1
             self._asked += 1
-            self._prompt += prompt
-            self._generated += generated
 
     def text(self) -> str:
-        """Return the page."""
+        """Return the page; of a server without statistics it tells nothing of the engine."""
+        if OPTIONS.disable_log_stats:
+            return ""
         return "".join(
             f'# HELP {name} {name}.\n# TYPE {name} {kind}\n{name}{{engine="0",model_name="{OPTIONS.names[0]}"{more}}} '
             f"{float(value)}\n"
@@ -41,11 +45,12 @@ class Metrics:
 
     def _load(self) -> Iterator[tuple[str, str, str, float]]:
         """Yield the load; FAKE_RUNNING and FAKE_WAITING add other people's requests to it."""
-        yield "vllm:num_requests_running", "gauge", "", self.running + number("RUNNING")
+        yield "vllm:num_requests_running", "gauge", "", self._running + number("RUNNING")
         yield "vllm:num_requests_waiting", "gauge", "", number("WAITING")
         yield "vllm:kv_cache_usage_perc", "gauge", "", 0
         yield "vllm:prompt_tokens_total", "counter", "", self._prompt
         yield "vllm:generation_tokens_total", "counter", "", self._generated
+        yield "vllm:iteration_tokens_total_count", "counter", "", self.steps
         yield "vllm:request_success_total", "counter", ',finished_reason="stop"', self._asked
 
     def _drafts(self) -> Iterator[tuple[str, str, str, float]]:

@@ -15,6 +15,7 @@ class Options(argparse.Namespace):
     max_model_len: int = 1024
     tool_call_parser: str | None = None
     enable_auto_tool_choice: bool = False
+    disable_log_stats: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -36,6 +37,7 @@ def read_options(words: list[str]) -> None:
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--tool-call-parser")
     parser.add_argument("--enable-auto-tool-choice", action="store_true")
+    parser.add_argument("--disable-log-stats", action="store_true")
     parser.parse_known_args(words, OPTIONS)
     if not OPTIONS.api_key and os.environ.get("VLLM_API_KEY"):
         OPTIONS.api_key = [os.environ["VLLM_API_KEY"]]

@@ -23,8 +23,23 @@ class Prompt:
     """Of every token but the first."""
 
 
+TEXTS: dict[tuple[int, ...], str] = {}
+"""Of every prompt that was made."""
+
+
+def text_of(ids: tuple[int, ...]) -> str:
+    """Return the text of a prompt that was made before."""
+    return TEXTS.get(ids, "?" * len(ids))
+
+
 def prompt_of(text: str) -> Prompt:
     """Return the prompt of a text, or of a chat that is rendered."""
+    prompt = _prompt_of(text)
+    TEXTS[prompt.ids] = text
+    return prompt
+
+
+def _prompt_of(text: str) -> Prompt:
     found = faults()
     known = {} if "tokenizer" in found else passages(_reference())
     salt = "other" if "other" in found else knob("MODEL", "demo")

@@ -3,7 +3,10 @@
 import base64
 import dataclasses
 import re
+import time
 from typing import Any
+
+from tests.fakes.knob import faults
 
 JSON = dict[str, Any]
 
@@ -48,7 +51,8 @@ def rendered(request: JSON) -> str:
     """Return the prompt of a chat completion."""
     lines = [f"<|im_start|>{m['role']}\n{_parts(m.get('content'))[0]}<|im_end|>\n" for m in request["messages"]]
     begun = "" if request.get("add_generation_prompt") is False else "<|im_start|>assistant\n"
-    return "".join(lines) + begun
+    dated = f"<|im_start|>system\nToday is {time.strftime('%d %B %Y')}.<|im_end|>\n" if "dated" in faults() else ""
+    return dated + "".join(lines) + begun
 
 
 def _parts(content: Any) -> tuple[str, list[bytes]]:

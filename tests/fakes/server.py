@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.fakes import generation, pooling
+from tests.fakes.core import running
 from tests.fakes.knob import faults, number
 from tests.fakes.metric import METRICS
 from tests.fakes.option import OPTIONS
 from tests.fakes.personality import personality
-from tests.fakes.prompt import prompt_of
+from tests.fakes.prompt import prompt_of, text_of
 from tests.fakes.question import JSON
 from tests.fakes.refusal import BUSY, LOST, Refusal
 from tests.fakes.reply import Answer, Reply, Stream
@@ -57,11 +58,33 @@ def tokenize(request: JSON) -> Answer:
     return Reply(200, {"count": len(ids), "max_model_len": OPTIONS.max_model_len, "tokens": ids, "token_strs": None})
 
 
+def detokenize(request: JSON) -> Answer:
+    return Reply(200, {"prompt": text_of(tuple(request["tokens"]))})
+
+
+def metrics(_request: JSON) -> Answer:
+    if "scrape" in faults():
+        time.sleep(number("SCRAPE", 1))
+    return Reply(200, METRICS.text(), "text/plain; version=1.0.0; charset=utf-8")
+
+
+def pooled(answer: Callable[[JSON], Answer]) -> Callable[[JSON], Answer]:
+    """Have the engine run what is answered with numbers, or from sound."""
+
+    def ask(request: JSON) -> Answer:
+        reply = answer(request)
+        body = reply.body if isinstance(reply, Reply) else {}
+        with running(body["usage"].get("prompt_tokens", 0)):
+            return reply
+
+    return ask
+
+
 OPEN: dict[str, Callable[[JSON], Answer]] = {
     "/health": lambda _request: Reply(200, ""),
     "/ping": lambda _request: Reply(200, ""),
     "/version": lambda _request: Reply(200, {"version": "0.32.0"}),
-    "/metrics": lambda _request: Reply(200, METRICS.text(), "text/plain; version=1.0.0; charset=utf-8"),
+    "/metrics": metrics,
     "/login": lambda _request: Reply(200, PAGE, "text/html"),
     "/v1/models": models,
 }
@@ -71,10 +94,11 @@ ASKED: dict[str, tuple[str, Callable[[JSON], Answer]]] = {
     "/v1/chat/completions": ("chat", chat),
     "/v1/completions": ("completions", completions),
     "/tokenize": ("tokenize", tokenize),
-    "/v1/embeddings": ("embed", pooling.embeddings),
-    **dict.fromkeys(("/rerank", "/v1/rerank", "/v2/rerank"), ("score", pooling.rerank)),
-    **dict.fromkeys(("/score", "/v1/score"), ("score", pooling.score)),
-    "/v1/audio/transcriptions": ("transcription", pooling.transcription),
+    "/detokenize": ("tokenize", detokenize),
+    "/v1/embeddings": ("embed", pooled(pooling.embeddings)),
+    **dict.fromkeys(("/rerank", "/v1/rerank", "/v2/rerank"), ("score", pooled(pooling.rerank))),
+    **dict.fromkeys(("/score", "/v1/score"), ("score", pooled(pooling.score))),
+    "/v1/audio/transcriptions": ("transcription", pooled(pooling.transcription)),
 }
 """What is asked with POST: the task that a model must have, and who answers."""
 
@@ -112,11 +136,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif task not in personality().tasks:
             self._send(WRONG_METHOD if self.path in OPEN else NOT_FOUND)
         elif self.path.startswith(GUARDED):
-            METRICS.enter()
-            try:
-                self._send(self._proxied() or _hindered() or self._answer(answer, raw))
-            finally:
-                METRICS.leave()
+            self._send(self._proxied() or _hindered() or self._answer(answer, raw))
         else:
             self._send(self._answer(answer, raw))
 
@@ -188,8 +208,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _send_stream(self, events: Iterator[JSON], found: frozenset[str]) -> None:
         self._head(200, "text/event-stream; charset=utf-8", Transfer_Encoding="chunked")
         broken = found & {"drop", "truncated-stream", "lost", "abort"}
-        for event in _halved(events) if broken else events:
-            self._send_event(json.dumps(event, ensure_ascii=False), found)
+        try:
+            for event in _halved(events) if broken else events:
+                self._send_event(json.dumps(event, ensure_ascii=False), found)
+        except Refusal as refusal:
+            self._send_event(json.dumps(refusal.body), found)
         if "drop" in found:
             self.close_connection = True
             return
@@ -226,6 +249,7 @@ def _hindered() -> Reply | None:
     if "slow" in found:
         time.sleep(number("SLOW", 1))
     if "hang" in found:
+        METRICS.enter(1)
         time.sleep(600)
     if "busy" in found and (turn := next(BUSY_COUNT)) < number("BUSY", 1):
         return refused(BUSY) if turn % 2 == 0 else Reply(429, {"error": {**BUSY.body["error"], "code": 429}})

@@ -17,9 +17,12 @@ from pathlib import Path
 # It is run as a program, by a link to it: its modules are found from the root of the project.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.fakes.core import CORE
 from tests.fakes.knob import knob
 from tests.fakes.option import OPTIONS, read_options
 from tests.fakes.server import Handler, Server
+
+CHILD = Path(__file__).resolve().with_name("child.py")
 
 LOG = Path(knob("LOG", "/nonexistent"))
 """A log of a real start; its lines are printed in place of ours."""
@@ -51,8 +54,8 @@ def terms() -> "list[int]":
 
 def child(name: str, escape: bool) -> "subprocess.Popen[bytes]":
     """Start a process that lives until it is killed, as EngineCore and its workers do."""
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-    return subprocess.Popen([sys.executable, "-c", code, f"VLLM::{name}"], start_new_session=escape)
+    command = [sys.executable, str(CHILD), f"VLLM::{name}"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=escape)
 
 
 def end_children() -> None:
@@ -104,6 +107,7 @@ def serve() -> None:
     CHILDREN.extend([child("EngineCore", escape=False), child("Worker", escape=bool(knob("ESCAPE")))])
     segment = map_shared_memory()
     load()
+    CORE.begin(CHILDREN)
     server.server_activate()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     READY.set()

@@ -39,16 +39,41 @@ def judged(reply: Reply | None) -> Judgement:
     return asyncio.run(acceptance(Acceptance(), talk))
 
 
-@pytest.mark.parametrize("reply", [None, Reply(status=404, text="Not Found"), Reply(status=500, text="")])
-def test_counters_that_can_not_be_read_tell_nothing(reply: Reply | None) -> None:
-    found = judged(reply)
-    assert found.outcome is Outcome.SKIPPED
-    assert found.why.startswith("/metrics can't be read: ")
+@pytest.mark.parametrize(
+    ("reply", "trouble"),
+    [
+        (None, Trouble.BUSY),
+        (Reply(status=503, text=""), Trouble.BUSY),
+        (Reply(status=500, text=""), Trouble.BROKEN),
+        (Reply(status=403, text=""), Trouble.LOCKED),
+    ],
+)
+def test_counters_that_did_not_come_are_asked_for_again(reply: Reply | None, trouble: Trouble) -> None:
+    with pytest.raises(ReplyError) as raised:
+        judged(reply)
+    assert raised.value.trouble is trouble
+
+
+def test_counters_that_tell_half_are_no_verdict() -> None:
+    half = "vllm:spec_decode_num_drafts_total 3.0\n"
+    assert judged(Reply(status=200, text=half)).outcome is Outcome.UNKNOWN
+
+
+def test_a_drafter_that_drafts_nothing_is_wrong() -> None:
+    dead = COUNTERS.replace("ACCEPTED", "0.0").replace("} 100.0", "} 0.0")
+    found = judged(Reply(status=200, text=dead))
+    assert (found.outcome, found.found) == (Outcome.WRONG, "accepted length 0 of at most 4")
+
+
+def test_a_name_with_brackets_hides_no_counter() -> None:
+    text = COUNTERS.replace("ACCEPTED", "150.0").replace('"m"', '"a}b"')
+    assert accepted_length(text) == (2.5, 4)
 
 
 def test_without_a_drafter_the_question_does_not_apply() -> None:
     assert judged(Reply(status=200, text="vllm:num_requests_running 0.0\n")).outcome is Outcome.SKIPPED
     assert judged(Reply(status=200, text="")).outcome is Outcome.SKIPPED
+    assert judged(Reply(status=404, text="Not Found")).outcome is Outcome.SKIPPED
 
 
 def test_a_drafter_of_few_positions_can_fail_too() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from appliance.core.reply import Reply, ReplyError, Trouble
 from appliance.selftest.answer import numbers_in, slip_in, whole_numbers_in
+from appliance.selftest.form import schema_fault
 from appliance.selftest.server import accepted_length
 from appliance.selftest.talk import parted
 from appliance.selftest.verdict import Outcome, quoted
@@ -175,7 +176,7 @@ def test_counters_of_any_text_are_none_or_numbers(text: str) -> None:
     assert accepted_length(text) is None
 
 
-@pytest.mark.parametrize("number", ["1e", "..", "1e999", "nan", "-1", "", "0"])
+@pytest.mark.parametrize("number", ["1e", "..", "1e999", "nan", "-1", ""])
 def test_a_counter_that_is_no_number_tells_nothing(number: str) -> None:
     lines = ['vllm:spec_decode_num_accepted_tokens_per_pos_total{position="0"} 3', "vllm:spec_decode_num_drafts 4"]
     assert accepted_length("\n".join(lines)) == (1.0, 2)
@@ -221,3 +222,52 @@ def test_numbers_are_read_as_they_are_written(numbers: list[float]) -> None:
 
 def test_a_long_text_of_numbers_takes_no_long_time() -> None:
     assert slip_in([1.0] * 500_000, 1, 1000) == "1 follows 1"
+
+
+REPEATED = 'judge = "repeatable"\nask = "a"'
+
+
+def test_an_answer_of_nothing_or_one_that_was_given_up_repeats_nothing() -> None:
+    assert judged(REPEATED, "").outcome is Outcome.WRONG
+    assert judged(REPEATED, "x", finish_reason="content_filter").outcome is Outcome.WRONG
+    assert judged(REPEATED, "x").outcome is Outcome.RIGHT
+    assert judged(REPEATED, "", reasoning="hm", finish_reason="length").outcome is Outcome.RIGHT
+
+
+def test_thoughts_that_differ_are_another_answer() -> None:
+    cut = [said("", reasoning=thought, finish_reason="length") for thought in ("hm", "hm?")]
+    question = read(f'[[question]]\nname = "q"\n{REPEATED}\nthinking = true')
+    server = Teller(said("any"), *cut)
+    assert {verdict.outcome for verdict in verdicts(server, question)} <= {Outcome.WRONG}
+
+
+SCHEMA = 'judge = "structured"\nask = "a"\nschema = { type = "object", properties = { a = { %s } } }'
+
+
+@pytest.mark.parametrize(
+    ("part", "answer", "outcome"),
+    [
+        ("minimum = 1, maximum = 5", '{"a": NaN}', Outcome.WRONG),
+        ("minimum = 1, maximum = 5", '{"a": 2}', Outcome.RIGHT),
+        ("multipleOf = 0.1", '{"a": 1%s}' % ("0" * 400), Outcome.UNKNOWN),
+        ("pattern = '^\\p{L}+$'", '{"a": "é"}', Outcome.RIGHT),
+        ("pattern = '^\\p{L}+$'", '{"a": "1"}', Outcome.WRONG),
+    ],
+)
+def test_an_answer_is_held_against_its_schema(part: str, answer: str, outcome: Outcome) -> None:
+    assert judged(SCHEMA % part, answer).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ('{"$dynamicRef": "#nope"}', "not followed"),
+        ('{"properties": {"a": {"$id": "http://x/", "$ref": "#b"}}}', "not followed"),
+        ('{"$id": "http://x/", "type": "object"}', ""),
+        ('{"properties": {"$id": {"type": "string"}}}', ""),
+        ('{"patternProperties": {"^\\\\p{L}+$": {}}}', "a pattern that can't be used"),
+    ],
+)
+def test_a_schema_that_would_be_fetched_or_can_not_be_used_is_told(schema: str, told: str) -> None:
+    fault = schema_fault(schema)
+    assert (told in fault) if told else not fault

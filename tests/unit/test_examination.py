@@ -142,3 +142,22 @@ def test_an_answer_is_asked_for_that_leaves_room_for_the_question(longest: objec
     server = Teller(json.dumps({**models, **json.loads(said("Paris"))}))
     assert verdicts(server, EVERY[:1])[0].outcome is Outcome.RIGHT
     assert [body["max_tokens"] for _, body in server.asked] == [most]
+
+
+def test_the_names_and_the_pace_of_a_server_prove_no_model() -> None:
+    names, answer = read('[[question]]\nname = "n"\njudge = "names"\n[[question]]\nname = "f"\njudge = "likelihood"')
+    served = Verdict(question=names, judgement=right("m"), seconds=0.1)
+    skipped = Verdict(question=answer, judgement=Judgement(outcome=Outcome.SKIPPED), seconds=0.1)
+    assert outcome_of([served, skipped]) is Outcome.UNKNOWN
+    assert outcome_of([served]) is Outcome.RIGHT
+
+
+def test_a_logprob_of_minus_infinity_is_none_however_it_is_written() -> None:
+    choice = {
+        "prompt_token_ids": [1, 2, 3],
+        "prompt_logprobs": [None, {"2": {"logprob": -9999.0}}, {"3": {"logprob": -1}}],
+    }
+    server = Teller(json.dumps({"choices": [{"text": "a", "finish_reason": "length", **choice}]}))
+    found = verdicts(server, read('[[question]]\nname = "q"\njudge = "likelihood"'))[0]
+    assert found.outcome is Outcome.WRONG
+    assert "1 of 2 logprobs" in found.judgement.found

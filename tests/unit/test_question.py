@@ -72,6 +72,10 @@ BAD = {
     HEAD + CHATS + "number = nan": "5: number: found nan, wants a finite number",
     HEAD + CHATS + "number = true": "5: number: found true, wants a number",
     HEAD + CHATS + "matches = '['": "5: matches: not a regular expression: unterminated character set at position 1",
+    HEAD + CHATS + "matches = '.*'": "5: matches: fits an empty answer too, so every answer; write what must be there",
+    HEAD + "judge = 'repeatable'\nask = 'a'\ntimes = 1": (
+        "5: times: found 1, wants at least 2; one answer alone repeats nothing"
+    ),
     HEAD + "judge = 'names'\ngate = 1": "4: gate: found 1, wants true or false",
     HEAD + "judge = 'names'\ntimeout = '0s'": "4: timeout: found no time at all, wants some for a reply",
     HEAD + "judge = 'names'\ntasks = ['chats']": (

@@ -107,6 +107,15 @@ def test_a_text_that_is_read_as_another_encoding_is_told(text: str) -> None:
     assert unwhole(text[:40] + "\ufffd").startswith("1 replacement character")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["占쏙옙占쏙옙 占쏙옙占쏙옙", "안녕하세요 " + "반갑습니다".encode().decode("latin-1")],
+    ids=["lost twice", "half of it"],
+)
+def test_korean_that_went_through_another_encoding_is_told(text: str) -> None:
+    assert "another encoding" in unwhole(text)
+
+
 def _misread(byte: int, encoding: str) -> str:
     # Where cp1252 knows no character, programs take Latin-1's.
     return bytes([byte]).decode(encoding, "ignore") or chr(byte)
