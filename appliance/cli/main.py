@@ -14,6 +14,7 @@ SUMMARIES = {
     "checkpoint": "Compute a model's fingerprint.",
     "config": "Check or show a configuration.",
     "engine": "Install, list, choose and remove engines.",
+    "explain": "Show why the last start failed or the engine was lost.",
     "facts": "Show what vllm-serve sees of this machine.",
     "import-env": "Turn another script's environment file into a configuration.",
     "init": "Write a machine's first configuration.",

@@ -21,26 +21,6 @@ PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 """Lines of vLLM 0.32 (and, where they differ, of versions since 0.9) and what a person reads instead."""
 
-CAUSE = re.compile(
-    r"(?:^|\s)(?P<error>(?:[A-Za-z_][\w.]*)?(?:Error|Exception)\b: .*|MemoryError\s*$|vllm.*: error: .*)"
-    r"|^Value error, (?P<value>.*?)(?: \[type=.*)?$"
-    r"|(?P<death>\S+ (?:proc \S+ |core )?(?:died|exited) unexpectedly.*?)(?:, shutting down.*)?$"
-)
-"""An exception's last line, argparse's, the line of a pydantic report that says something, a lost process."""
-
-PREFIX = re.compile(r"^\((\w+) pid=\d+\) (?:ERROR|WARNING|INFO|CRITICAL) \S+ \S+ \[[^\]]*\] ?|^\((\w+) pid=\d+\) ?")
-
-NO_CAUSE = (
-    "Engine core initialization failed",
-    "Failed core proc",
-    "EngineDeadError",
-    "WorkerProc initialization failed",
-    "validation error for",
-    "RuntimeError: cancelled",
-    "Found ulimit",
-)
-"""Lines that look like a cause and only say that there is one; the last stands in every start."""
-
 
 def progress_of(line: str) -> str | None:
     """Return what a line says about the progress of a start; None when it says nothing.
@@ -52,14 +32,3 @@ def progress_of(line: str) -> str | None:
         if found := pattern.search(line):
             return text.format(*found.groups())
     return None
-
-
-def cause_of(lines: tuple[str, ...]) -> str | None:
-    """Return the root cause that the last lines of a failed engine name: the last error before the summary."""
-    cause = None
-    for line in lines:
-        text = PREFIX.sub("", line).strip()
-        found = CAUSE.search(text)
-        if found and not text.startswith("raise ") and not any(word in text for word in NO_CAUSE):
-            cause = (found["error"] or found["value"] or found["death"]).strip()
-    return cause
