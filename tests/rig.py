@@ -31,6 +31,9 @@ class Rig:
     patience = 20.0
     """Seconds that a wait may last."""
 
+    tries, losses = 1, 1
+    """How many launches may fail in a row, and how many engines that were ready may be lost: fewer than by default."""
+
     def __init__(self, folder: Path, engines: Path) -> None:
         self.folder = folder
         self.engines = engines
@@ -57,7 +60,8 @@ class Rig:
     def write(self, more: str = "", /) -> None:
         """Write the configuration: the demonstration on our port, and more."""
         self.config.write_text(
-            f'recipe = "demo"\n[api]\nport = {self.port}\n[paths]\nengines = "{self.engines}"\n{more}\n'
+            f'recipe = "demo"\n[api]\nport = {self.port}\n[paths]\nengines = "{self.engines}"\n'
+            f'[restart]\ntries = {self.tries}\nlosses = {self.losses}\npause = "200ms"\n{more}\n'
         )
 
     def start(self) -> None:

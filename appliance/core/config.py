@@ -29,6 +29,7 @@ from appliance.core.section import (
     Paths,
     Patience,
     Reload,
+    Restart,
     SelfTest,
     Top,
 )
@@ -60,6 +61,7 @@ class Config:
     cluster: ClusterChoice
     selftest: SelfTest
     reload: Reload
+    restart: Restart
     patience: Patience
     log: Log
     paths: Paths

@@ -35,6 +35,8 @@ class Dismiss:
     """Ask the engine to end, or kill it."""
 
     force: bool
+    stacks: bool = False
+    """Whether its processes write down first what they were doing."""
 
 
 @record

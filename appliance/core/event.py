@@ -64,6 +64,21 @@ class EngineLeft:
 
 
 @record
+class EngineStalled:
+    """The engine lives, and does nothing any more."""
+
+    launch: int
+    why: str
+
+
+@record
+class EngineProved:
+    """The engine has served for so long that its loss would be a story of its own."""
+
+    launch: int
+
+
+@record
 class SelfTestPassed:
     """Every question got its answer."""
 
@@ -121,6 +136,8 @@ Event = (
     | EngineAnswered
     | EngineFell
     | EngineLeft
+    | EngineStalled
+    | EngineProved
     | SelfTestPassed
     | SelfTestFailed
     | SelfTestPostponed

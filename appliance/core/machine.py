@@ -1,5 +1,7 @@
 """Where the service stands: what the lifecycle remembers."""
 
+import posixpath
+
 from appliance.core.phase import ExitStatus, Phase, Purpose, Result
 from appliance.core.plan import Plan
 from appliance.core.policy import Policy
@@ -21,6 +23,18 @@ class Machine:
     """What the engine runs with, or is being launched with."""
     following: Plan | None = None
     """What to launch when the engine has stopped; None to end instead."""
+    again: bool = False
+    """Whether file and machine are looked at anew when the engine has stopped, and an engine launched then."""
+    pause: float = 0.0
+    """Seconds to wait before what follows is launched."""
+    up: bool = False
+    """Whether processes of the newest engine exist."""
+    failures: int = 0
+    """Launches in a row that did not become ready."""
+    losses: int = 0
+    """Engines in a row that were lost after they were ready, and before they had served for long."""
+    trouble: str = ""
+    """Why the newest engine failed, until one is ready."""
     good: Plan | None = None
     """The last plan whose engine passed its self-test."""
     forced: bool = False
@@ -45,6 +59,16 @@ class Machine:
     """What is wrong with the answers of this engine, though it is up; empty when nothing is known to be."""
     restarted: str | None = None
     """Why the engine was restarted for wrong answers, until a repetition has passed."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether something follows an engine that is gone."""
+        return self.again or self.following is not None
+
+    @property
+    def engine(self) -> str | None:
+        """The id of the installed engine that runs, or ran last."""
+        return posixpath.basename(posixpath.dirname(posixpath.dirname(self.plan.argv[0]))) if self.plan else None
 
     @property
     def policy(self) -> Policy:

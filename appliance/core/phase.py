@@ -14,6 +14,8 @@ class Phase(enum.StrEnum):
     """The answers were wrong; the engine is kept up for probing and is not ready."""
     SERVING = "serving"
     STOPPING = "stopping"
+    PAUSING = "waiting"
+    """An engine failed and is gone; the next one is launched after a while."""
     FAILED = "failed"
     STOPPED = "stopped"
 
@@ -25,7 +27,7 @@ class Purpose(enum.StrEnum):
     RELOAD = "reload"
     ROLLBACK = "rollback"
     RESTART = "restart"
-    """The answers of an engine that served turned wrong."""
+    """An engine that served was lost, or its answers turned wrong."""
 
 
 class ExitStatus(enum.IntEnum):

@@ -190,6 +190,26 @@ class SelfTest:
 
 
 @record
+class Restart:
+    """[restart]: what follows an engine that fails. One that was ready and is lost starts again at once."""
+
+    tries: int = key(
+        "How many launches in a row may fail before the service gives up, with exit status 69.", POSITIVE, default=3
+    )
+    losses: int = key(
+        "How many engines in a row may be lost after they were ready, and before they have served for ten minutes, or "
+        "twice the time that they took to load, before the service gives up.",
+        POSITIVE,
+        default=5,
+    )
+    pause: float = key(
+        "The time before the second launch; each further pause is twice as long, up to five minutes.",
+        SPAN,
+        default=10.0,
+    )
+
+
+@record
 class Log:
     """[log]: a copy of the engine's output beside the journal."""
 
@@ -229,6 +249,12 @@ class Patience:
     """[patience]: how long a phase may last before it counts as stuck."""
 
     loading: float = key("The longest silence of an engine that loads.", SPAN, default=1800.0)
+    stall: float = key(
+        "The longest time without any sign of progress: a line, CPU time or bytes read of an engine that loads; any "
+        "token of one that has requests.",
+        SPAN,
+        default=300.0,
+    )
     stopping: float = key("The time between asking the engine to stop and killing it.", SPAN, default=20.0)
 
 
@@ -240,6 +266,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "cluster": ClusterChoice,
     "selftest": SelfTest,
     "reload": Reload,
+    "restart": Restart,
     "patience": Patience,
     "log": Log,
     "paths": Paths,

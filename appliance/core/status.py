@@ -37,11 +37,13 @@ class Status:
     reloads_settled: int
     reload_result: str | None
     reload_why: str
+    trouble: str = ""
+    """Why the newest engine failed, until one is ready."""
     wrong: str = ""
     """What is wrong with the answers of the engine that is up; empty when nothing is known to be."""
 
 
-def status_of(machine: Machine, supervisor: Identity, engine: str | None, detail: str) -> Status:
+def status_of(machine: Machine, supervisor: Identity, detail: str) -> Status:
     """Return the view of a machine. `detail` is what the shell knows of the work in hand, such as progress."""
     return Status(
         supervisor=supervisor,
@@ -49,11 +51,12 @@ def status_of(machine: Machine, supervisor: Identity, engine: str | None, detail
         text=status_line(machine, detail),
         model=machine.plan.served_model_name if machine.plan else None,
         base_url=machine.plan.base_url if machine.plan else None,
-        engine=engine,
+        engine=machine.engine,
         reloads_asked=machine.asked,
         reloads_settled=machine.settled,
         reload_result=machine.result.value if machine.result else None,
         reload_why=machine.why,
+        trouble=machine.trouble,
         wrong=machine.wrong,
     )
 
@@ -71,6 +74,8 @@ def _text(machine: Machine, detail: str) -> str:
     doing = _DOING.get(machine.phase, machine.phase.value)
     if machine.phase is Phase.FAILED:
         return f"failed: {machine.why}"
+    if machine.phase is Phase.PAUSING:
+        return f"waiting {machine.pause:g} s before the next launch: {machine.trouble}"
     if machine.phase is Phase.HOLDING:
         return f"asking again after {machine.wrong}" if machine.due else machine.wrong
     if machine.phase is Phase.SERVING and machine.plan:

@@ -6,13 +6,11 @@ import sys
 from pathlib import Path
 
 from appliance.core.codec import json_of, record_of
-from appliance.core.config import Config
 from appliance.core.event import Event, Prepared, Refused
 from appliance.core.facts import Facts
-from appliance.core.inquiry import inquiry_of
+from appliance.core.inquiry import Inquiry, inquiry_of
 from appliance.core.phase import ExitStatus
 from appliance.core.problem import RefusedError
-from appliance.core.recipe import Recipe
 from appliance.service.configfile import read_config
 from appliance.service.journal import ERROR, NOTICE, say
 from appliance.service.prospect import Prospect, prospect_of
@@ -27,10 +25,10 @@ DEATH_DEADLINE = 2.0
 FACTS_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(SHARE)}
 
 
-async def gathered(config: Config, recipe: Recipe, held: int | None, spare: set[int]) -> Facts:
-    """Have a process of its own look at the machine. Raises TimeoutError and ValueError."""
-    inquiry = json_of(inquiry_of(config, recipe, held))
-    command = (sys.executable, "-P", "-s", "-m", "appliance.cli.main", "facts", "--json", "--inquiry", inquiry)
+async def gathered(inquiry: Inquiry, spare: set[int]) -> Facts:
+    """Have a process of its own look at the machine. Raises TimeoutError, ValueError and OSError."""
+    asked = ("facts", "--json", "--inquiry", json_of(inquiry))
+    command = (sys.executable, "-P", "-s", "-m", "appliance.cli.main", *asked)
     process = await asyncio.create_subprocess_exec(
         *command, cwd=SHARE, env=FACTS_ENVIRONMENT, stdout=asyncio.subprocess.PIPE
     )
@@ -59,7 +57,7 @@ async def prepare(file: Path, attempt: int, held: int | None, spare: set[int]) -
     except RefusedError as error:
         return Refused(attempt=attempt, status=ExitStatus.CONFIGURATION, why=str(error))
     try:
-        facts = await gathered(config, recipe, held, spare)
+        facts = await gathered(inquiry_of(config, recipe, held), spare)
     except TimeoutError:
         why = f"looking at the machine did not end within {FACTS_DEADLINE:g} s; does `nvidia-smi` answer?"
         return Refused(attempt=attempt, status=ExitStatus.TRY_LATER, why=why)

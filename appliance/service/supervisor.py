@@ -6,20 +6,33 @@ import os
 import signal
 import traceback
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from appliance.core.effect import Dismiss, Effect, Examine, Launch, Leave, Prepare, Report, SetAlarm, Tell
-from appliance.core.event import AlarmRang, DriverChanged, Event, ProbeAsked, Refused, ReloadAsked, Started, StopAsked
+from appliance.core.event import (
+    AlarmRang,
+    DriverChanged,
+    EngineProved,
+    Event,
+    ProbeAsked,
+    Refused,
+    ReloadAsked,
+    Started,
+    StopAsked,
+)
 from appliance.core.lifecycle import step
 from appliance.core.machine import Machine
 from appliance.core.phase import ExitStatus, Phase
 from appliance.core.status import Identity, status_line, status_of
 from appliance.host.driver import Driver, change_between, driver_in_use
+from appliance.service.chronicle import Chronicle, state_folder
 from appliance.service.journal import ERROR, INFO, NOTICE, say
-from appliance.service.launch import EngineRun
+from appliance.service.launch import EngineRun, Place
 from appliance.service.notify import Notifier, watchdog_interval
 from appliance.service.preparation import prepare
+from appliance.service.release import Release, gpus_now
 from appliance.service.statusfile import identity_of, write_status
 
 HEARTBEAT = 1.0
@@ -27,6 +40,12 @@ HEARTBEAT = 1.0
 
 EXTENSION = 60.0
 """Seconds of patience that each sign of life asks systemd for."""
+
+BLIND = 30.0
+"""Seconds without a look at the engine that serves, after which the watchdog is not told that all is well."""
+
+SETTLED = 600.0
+"""Seconds after which an engine that serves has settled; one that loads for longer needs twice its time to load."""
 
 SIGNALS: tuple[tuple[signal.Signals, Event], ...] = (
     (signal.SIGTERM, StopAsked()),
@@ -59,12 +78,14 @@ class Supervisor:
         self._driver = Driver()
         self._tasks: set[asyncio.Task[None]] = set()
         self._spare: set[int] = set()
+        self._place = Place(runtime, self._spare, Release(partial(gpus_now, self._spare)), self._failed)
         self._alarm: asyncio.TimerHandle | None = None
         self._shown = ""
         self._self = identity_of(os.getpid()) or Identity(pid=os.getpid(), started=0)
         self._status = 0
         self._bug: BaseException | None = None
         self._over = asyncio.Event()
+        self._chronicle = Chronicle(state_folder(runtime))
 
     async def run(self) -> int:
         """Serve until asked to stop; return the exit status."""
@@ -95,16 +116,26 @@ class Supervisor:
         self._over.set()
 
     def _take(self, event: Event) -> None:
-        before = self._machine.phase
+        before = self._machine
         self._machine, effects = step(self._machine, event)
-        if self._machine.phase is not before and self._engine:
+        if self._machine.phase is not before.phase and self._engine:
             self._engine.detail = ""
+        self._remember(before, event)
         for effect in effects:
             if isinstance(effect, Report):
                 say(effect.text, ERROR if effect.error else INFO)
         self._show()
         for effect in effects:
             self._act(effect)
+
+    def _remember(self, before: Machine, event: Event) -> None:
+        """Keep why something failed; count the time of an engine that has become ready."""
+        machine = self._machine
+        self._chronicle.take(before, machine, event, self._engine)
+        if machine.ready and not before.ready:
+            settled = max(SETTLED, 2 * self._chronicle.elapsed)
+            proved = EngineProved(launch=machine.launch)
+            asyncio.get_running_loop().call_later(settled, self._events.put_nowait, proved)
 
     def _act(self, effect: Effect) -> None:
         match effect:
@@ -113,14 +144,15 @@ class Supervisor:
             case Launch(launch=launch, plan=plan):
                 self._end_examination()
                 self._driver = driver_in_use(ROOT)
-                self._engine = EngineRun(launch, plan, self._runtime, self._events.put_nowait)
-                self._start(self._engine.live(self._spare))
+                self._chronicle.launched()
+                self._engine = EngineRun(launch, plan, self._place, self._events.put_nowait)
+                self._start(self._engine.live())
             case Examine(light=light) if self._engine:
                 self._end_examination()
                 self._examination = self._start(self._engine.examine(light))
-            case Dismiss(force=force) if self._engine:
+            case Dismiss(force=force, stacks=stacks) if self._engine:
                 self._end_examination()
-                self._engine.dismiss(force)
+                self._engine.dismiss(force, stacks)
             case SetAlarm(alarm=alarm, seconds=seconds):
                 self._set_alarm(alarm, seconds)
             case Tell(word=word):
@@ -164,8 +196,12 @@ class Supervisor:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            self._bug = error
-            self._over.set()
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        """End with a bug."""
+        self._bug = error
+        self._over.set()
 
     def _show(self) -> None:
         detail = self._engine.detail if self._engine else ""
@@ -174,24 +210,38 @@ class Supervisor:
             self._notifier.status(line)
             self._shown = line
             say(line, ERROR if self._machine.phase is Phase.FAILED or self._machine.wrong else INFO)
-        engine = Path(self._machine.plan.argv[0]).parents[1].name if self._machine.plan else None
         try:
-            write_status(self._runtime, status_of(self._machine, self._self, engine, detail))
+            write_status(self._runtime, status_of(self._machine, self._self, detail))
         except OSError as error:
             say(f"{self._runtime}/status.json can't be written: {error.strerror}", ERROR)
 
     async def _beat(self) -> None:
-        """Tell systemd that we live: more time while something is in progress, the watchdog while serving."""
+        """Tell systemd that we live: more time while something is in progress, the watchdog while all is well."""
         loop = asyncio.get_running_loop()
         last = 0.0
         while True:
             await asyncio.sleep(HEARTBEAT)
             if self._machine.phase is not Phase.SERVING:
-                self._notifier.extend(EXTENSION)
+                self._extend(loop.time())
                 self._show()
-            if self._watchdog and loop.time() - last >= min(self._watchdog, 10 * HEARTBEAT):
+            due = self._watchdog is not None and loop.time() - last >= min(self._watchdog, 10 * HEARTBEAT)
+            if due and self._is_watched(loop.time()):
                 self._notifier.alive()
                 last = loop.time()
+
+    def _extend(self, now: float) -> None:
+        """Ask systemd for more time; a load must show progress, and every other phase has its alarm."""
+        watch = self._engine.watch if self._engine else None
+        if self._machine.phase is not Phase.LOADING or watch is None:
+            self._notifier.extend(EXTENSION)
+        elif now - watch.moved < self._machine.policy.stall:
+            # As long as it may stand still, and time for its end.
+            self._notifier.extend(self._machine.policy.stall + EXTENSION)
+
+    def _is_watched(self, now: float) -> bool:
+        """Tell whether somebody looks after the engine that serves: nothing else may be called alive."""
+        watch = self._engine.watch if self._engine else None
+        return self._machine.phase is not Phase.SERVING or (watch is not None and now - watch.looked < BLIND)
 
     async def _watch_driver(self) -> None:
         """Tell of another driver than the engine was launched with, once for each."""

@@ -153,14 +153,18 @@ def test_a_file_that_is_refused_leaves_a_held_engine_as_it_is(turned: Turned) ->
     assert "READY=1" not in rig.told
 
 
-def test_a_held_engine_that_dies_ends_the_service_so_that_systemd_starts_it_anew(turned: Turned) -> None:
+def test_a_held_engine_that_dies_is_a_failed_launch_after_which_another_is_tried(turned: Turned) -> None:
     rig = turned.rig
+    rig.tries = 2
     turned.write(HOLD)
     turned.answer("wrong")
     rig.start()
     turned.until_held()
+    turned.answer("right")
     rig.engine("VLLM::EngineCore").kill()
-    assert rig.ended() == 75
+    rig.until_ready()
+    assert rig.log.count(" started as pid ") == 2
+    assert rig.stop() == 0
     assert rig.family() == []
 
 

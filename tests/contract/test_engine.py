@@ -33,7 +33,7 @@ class Engine:
         self.port = rig.port
         self.log = rig.folder / "engine.log"
         environment = {**os.environ, **plan["env"]}
-        with self.log.open("w") as log:
+        with self.log.open("a") as log:
             self.process = subprocess.Popen(
                 plan["argv"], env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )

@@ -87,6 +87,9 @@ def test_the_package_starts_nothing_by_itself(machine: Machine) -> None:
     assert machine.run("systemctl is-active vllm-serve", check=False).stdout.strip() == "inactive"
     assert machine.run("systemctl is-enabled vllm-serve", check=False).stdout.strip() == "disabled"
     machine.run("systemd-analyze verify --man=no vllm-serve.service vllm-serve-engine.service")
+    example = "vllm-serve-failed@.service"
+    machine.run(f"cp /usr/share/doc/vllm-serve/examples/{example} /run/")
+    machine.run(f"systemd-analyze verify --man=no /run/{example}")
     machine.run(["vllm-serve", "config", "check"])
 
 

@@ -12,6 +12,7 @@ from appliance.core.event import (
     EngineFell,
     EngineLeft,
     EngineSpoke,
+    EngineStalled,
     Event,
     Prepared,
     ProbeAsked,
@@ -27,10 +28,12 @@ from appliance.core.lifecycle import step
 from appliance.core.phase import ExitStatus, Phase, Purpose, Result, Word
 from tests.unit.world import (
     ENDED,
+    FELL,
     GOOD_START,
     LEFT,
     NEW,
     OLD,
+    RING,
     STUBBORN,
     WRONG,
     after,
@@ -39,6 +42,8 @@ from tests.unit.world import (
     play,
     reachable,
 )
+
+LOSSES = (EngineFell, EngineLeft, EngineStalled)
 
 NO_VERDICT = (SelfTestPostponed, SelfTestFailed)
 """What tells, or may tell, that no question was answered."""
@@ -93,6 +98,10 @@ def test_something_is_always_waited_for() -> None:
             case Phase.LOADING | Phase.STOPPING:
                 assert world.alive
                 assert world.armed
+            case Phase.PAUSING:
+                assert not world.alive
+                assert world.armed
+                assert world.machine.goes_on
             case Phase.SELF_TEST:
                 assert world.full
                 assert world.armed
@@ -102,6 +111,24 @@ def test_something_is_always_waited_for() -> None:
             case Phase.SERVING:
                 assert world.alive
                 assert world.armed or not (world.machine.due or world.machine.policy.repeat)
+
+
+def test_the_machine_knows_whether_an_engine_is_up() -> None:
+    for _, _, world, _ in STEPS:
+        assert world.machine.up is world.alive or world.machine.phase in ENDED
+
+
+def test_an_engine_that_was_ready_is_brought_back_until_too_many_were_lost() -> None:
+    for world, event, following, effects in STEPS:
+        machine = world.machine
+        if not (machine.ready and isinstance(event, LOSSES) and event.launch == machine.launch):
+            continue
+        assert machine.plan is not None
+        if machine.losses < machine.policy.losses:
+            assert following.machine.following is machine.plan or Launch(launch=11, plan=machine.plan) in effects
+            assert following.told is Word.RELOADING
+        else:
+            assert not following.machine.goes_on
 
 
 def test_a_reload_always_ends_in_ready_or_in_a_held_engine_or_in_the_end_of_the_service() -> None:
@@ -282,31 +309,18 @@ def test_settings_that_do_not_serve_are_rolled_back(failure: tuple[Event, ...]) 
     assert effects[-1] == Tell(word=Word.READY)
 
 
-def test_without_rollback_a_reload_that_does_not_serve_ends_the_service() -> None:
-    machine, _ = play(*GOOD_START, ReloadAsked(), Prepared(attempt=0, plan=STUBBORN), LEFT, LEFT)
-    assert (machine.phase, machine.status, machine.result) == (Phase.FAILED, ExitStatus.TRY_LATER, Result.FAILED)
+def test_without_rollback_a_reload_that_does_not_serve_is_tried_again_and_ends_the_service() -> None:
+    reload = (*GOOD_START, ReloadAsked(), Prepared(attempt=0, plan=STUBBORN), LEFT)
+    machine, effects = play(*reload, LEFT, AlarmRang(alarm=0))
+    assert effects[-1] == Launch(launch=3, plan=STUBBORN)
+    machine, _ = play(*reload, LEFT, AlarmRang(alarm=0), LEFT)
+    assert (machine.phase, machine.status, machine.result) == (Phase.FAILED, ExitStatus.GAVE_UP, Result.FAILED)
 
 
 def test_a_reload_asked_for_during_a_start_is_done_afterwards() -> None:
     machine, effects = play(*GOOD_START[:2], ReloadAsked(), *GOOD_START[2:])
     assert (machine.phase, machine.asked, machine.begun) == (Phase.CHECKING, 1, 1)
     assert effects[-3:] == [Tell(word=Word.READY), Tell(word=Word.RELOADING), Prepare(attempt=2)]
-
-
-def test_an_engine_that_dies_while_serving_ends_the_service_so_that_systemd_restarts_it() -> None:
-    machine, effects = play(*GOOD_START, LEFT)
-    assert (machine.status, machine.why) == (ExitStatus.TRY_LATER, "it died")
-    assert effects[-1] == Leave(status=ExitStatus.TRY_LATER)
-
-
-FELL = EngineFell(launch=0, status=ExitStatus.TRY_LATER, why="it fell")
-
-
-def test_an_engine_that_falls_while_serving_is_swept_and_ends_the_service_with_its_reason() -> None:
-    machine, effects = play(*GOOD_START, FELL)
-    assert (machine.phase, effects[-1]) == (Phase.STOPPING, Dismiss(force=False))
-    machine, effects = play(*GOOD_START, FELL, LEFT)
-    assert (machine.phase, machine.status, machine.why) == (Phase.FAILED, ExitStatus.TRY_LATER, "it fell")
 
 
 def test_what_does_not_die_of_a_fallen_engine_does_not_keep_the_service() -> None:
@@ -321,11 +335,11 @@ def test_settings_with_which_the_engine_falls_are_rolled_back() -> None:
     assert (machine.phase, machine.plan, machine.result) == (Phase.SERVING, OLD, Result.ROLLED_BACK)
 
 
-@pytest.mark.parametrize("before", [GOOD_START[:2], GOOD_START[:3], (*GOOD_START, ReloadAsked())])
+@pytest.mark.parametrize("before", [GOOD_START[:2], GOOD_START[:3], GOOD_START, (*GOOD_START, ReloadAsked())])
 def test_what_is_left_of_a_fallen_engine_is_ended_in_every_phase(before: tuple[Event, ...]) -> None:
     machine, effects = play(*before, FELL)
-    assert (machine.phase, machine.purpose) == (Phase.STOPPING, Purpose.START)
-    assert effects[-2:] == [Report(error=True, text="it fell"), Dismiss(force=False)]
+    assert (machine.phase, machine.trouble) == (Phase.STOPPING, "it fell")
+    assert effects[-1] == Dismiss(force=False)
 
 
 @pytest.mark.parametrize(
@@ -336,9 +350,9 @@ def test_what_is_left_of_a_fallen_engine_is_ended_in_every_phase(before: tuple[E
     ],
 )
 def test_a_phase_that_does_not_end_in_its_time_ends_the_engine(before: tuple[Event, ...], why: str) -> None:
-    machine, effects = play(*before, AlarmRang(alarm=0))
-    assert (machine.phase, machine.status, machine.why) == (Phase.STOPPING, ExitStatus.TRY_LATER, why)
-    assert effects[-2:] == [Report(error=True, text=why), Dismiss(force=False)]
+    machine, effects = play(*before, RING)
+    assert (machine.phase, machine.trouble) == (Phase.STOPPING, why)
+    assert effects[-2:] == [Report(error=True, text=f"{why}; trying again"), Dismiss(force=True, stacks=True)]
 
 
 def test_an_engine_that_speaks_gets_its_time_anew() -> None:
@@ -384,9 +398,3 @@ def test_a_refusal_of_a_file_that_was_edited_again_meanwhile_does_not_count() ->
 def test_the_end_settles_every_reload_that_was_asked_for() -> None:
     machine, _ = play(*GOOD_START, ReloadAsked(), ReloadAsked(), StopAsked(), LEFT)
     assert (machine.settled, machine.asked, machine.result) == (2, 2, Result.FAILED)
-
-
-def test_a_failed_rollback_tells_both_reasons() -> None:
-    machine, effects = play(*GOOD_START, ReloadAsked(), Prepared(attempt=0, plan=NEW), LEFT, LEFT, LEFT)
-    assert effects[-3:-1] == [Report(error=True, text="it died"), Launch(launch=3, plan=OLD)]
-    assert machine.why == "it died; the last good settings do not serve any more either: it died"

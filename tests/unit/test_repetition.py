@@ -21,10 +21,11 @@ from appliance.core.event import (
     Started,
     StopAsked,
 )
-from appliance.core.lifecycle import BUSY, step
+from appliance.core.lifecycle import step
 from appliance.core.machine import Machine
 from appliance.core.phase import ExitStatus, Phase, Result, Word
 from appliance.core.plan import Plan
+from appliance.core.transition import BUSY
 from tests.unit.world import LEFT, NEW, OLD, STUBBORN, WRONG, last_alarm, planned, play
 
 HOLD = planned("hold", hold=True)
@@ -62,7 +63,7 @@ def test_a_wrong_model_is_held_where_a_person_wants_that() -> None:
 
 def test_a_self_test_without_a_verdict_is_not_held() -> None:
     machine, _ = play(*started(HOLD), UNTOLD, LEFT)
-    assert (machine.phase, machine.status) == (Phase.FAILED, ExitStatus.TRY_LATER)
+    assert (machine.phase, machine.trouble) == (Phase.PAUSING, "no reply")
 
 
 def test_a_held_engine_becomes_ready_by_a_full_self_test_that_it_passes() -> None:
@@ -137,11 +138,11 @@ def test_a_reload_asked_for_during_a_self_test_that_turns_out_wrong_is_begun_at_
     assert (machine.phase, effects[-1]) == (Phase.CHECKING, Prepare(attempt=2))
 
 
-def test_a_held_engine_can_be_stopped_and_ends_the_service_when_it_dies() -> None:
+def test_a_held_engine_can_be_stopped_and_another_is_tried_when_it_dies() -> None:
     machine, _ = play(*HELD, StopAsked(), LEFT)
     assert (machine.phase, machine.wrong) == (Phase.STOPPED, "")
     machine, _ = play(*HELD, LEFT)
-    assert (machine.phase, machine.status, machine.why) == (Phase.FAILED, ExitStatus.TRY_LATER, "it died")
+    assert (machine.phase, machine.failures, machine.trouble) == (Phase.PAUSING, 1, "it died")
 
 
 SERVING = (*started(OLD), PASSED)
@@ -250,8 +251,8 @@ def test_a_rollback_after_a_restart_earns_none_and_settings_that_serve_do() -> N
 
 def test_an_engine_that_dies_in_its_restart_tells_both_reasons() -> None:
     machine, _ = play(*RESTARTED, LEFT)
-    assert (machine.phase, machine.status) == (Phase.FAILED, ExitStatus.TRY_LATER)
-    assert machine.why == "it died; the engine was restarted before, for its answers were wrong: wrong answer"
+    assert (machine.phase, machine.following) == (Phase.PAUSING, OLD)
+    assert machine.trouble == "it died; the engine was restarted before, for its answers were wrong: wrong answer"
 
 
 def test_a_reload_asked_for_during_a_restart_is_done_afterwards() -> None:

@@ -63,7 +63,7 @@ def test_a_restart_for_wrong_answers_shows_as_such() -> None:
 
 
 def test_status_json_tells_what_is_wrong_and_an_older_one_without_it_can_be_read() -> None:
-    status = status_of(HELD, Identity(pid=1, started=2), "e", "")
+    status = status_of(HELD, Identity(pid=1, started=2), "")
     assert (status.phase, status.wrong) == ("self-test-failed", HELD.wrong)
     text = json_of(status)
     assert record_of(Status, text) == status

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from appliance.core.effect import Dismiss, Effect, Examine, Launch, Prepare, SetAlarm, Tell
+from appliance.core.effect import Effect, Examine, Launch, Prepare, SetAlarm, Tell
 from appliance.core.event import (
     AlarmRang,
     DriverChanged,
     EngineAnswered,
     EngineFell,
     EngineLeft,
+    EngineProved,
     EngineSpoke,
+    EngineStalled,
     Event,
     Prepared,
     ProbeAsked,
@@ -38,9 +40,12 @@ def planned(name: str, **policy: Any) -> Plan:
     return dataclasses.replace(plan(name), policy=Policy(**policy))
 
 
-OLD = planned("old")
-NEW = planned("new", hold=True, restart_wrong=False, repeat=0.0)
-STUBBORN = planned("stubborn", hold=True, rollback=False)
+OLD = planned("old", tries=2, losses=1)
+NEW = planned("new", tries=2, losses=1, hold=True, restart_wrong=False, repeat=0.0)
+STUBBORN = planned("stubborn", tries=2, losses=1, hold=True, rollback=False)
+
+MOST = 2
+"""Launches that one of these plans may fail, and the loss of its engine that ends the service."""
 
 ENDED = (Phase.FAILED, Phase.STOPPED)
 
@@ -62,6 +67,10 @@ class World:
     """The engine was restarted for wrong answers, and no repetition has passed since, nor did other settings."""
     told: Word | None = None
     """The last of READY and RELOADING that systemd heard."""
+    launches: int = 0
+    """Since an engine was ready, or a person asked for a reload, or the last good settings were put back."""
+    lost: int = 0
+    """Engines that were ready and got lost, since one has served for long, or a person asked for a reload."""
     armed: bool = False
     """An alarm with the newest number is set."""
 
@@ -80,9 +89,12 @@ def events_in(world: World) -> Iterator[Event]:
         yield from (Prepared(attempt=attempt, plan=new) for new in (OLD, NEW, STUBBORN))
         yield Refused(attempt=attempt, status=ExitStatus.CONFIGURATION, why="refused")
     for launch in (machine.launch - 1, *((machine.launch,) if world.alive else ())):
-        yield from (EngineSpoke(launch=launch), EngineAnswered(launch=launch))
+        yield from (EngineSpoke(launch=launch), EngineAnswered(launch=launch), EngineProved(launch=launch))
+        yield EngineStalled(launch=launch, why="stalled")
         yield EngineFell(launch=launch, status=ExitStatus.TRY_LATER, why="fell")
-        yield EngineLeft(launch=launch, status=ExitStatus.TRY_LATER, why="left")
+        yield EngineLeft(launch=launch, status=ExitStatus.CONFIGURATION, why="left")
+    if world.alive:
+        yield EngineLeft(launch=machine.launch, status=ExitStatus.TRY_LATER, why="left")
     yield SelfTestPostponed(launch=machine.launch if world.light else machine.launch - 1)
     for launch in (machine.launch - 1, *((machine.launch,) if world.full or world.light else ())):
         yield SelfTestPassed(launch=launch)
@@ -120,7 +132,8 @@ def done(world: World, effect: Effect) -> World:
     match effect:
         case Launch():
             assert not world.alive, "two engines on the same GPUs"
-            return dataclasses.replace(world, alive=True)
+            assert world.launches < MOST, "a loop of launches"
+            return dataclasses.replace(world, alive=True, launches=world.launches + 1)
         case Prepare():
             return dataclasses.replace(world, preparing=True)
         case Examine(launch=world.machine.launch, light=light):
@@ -131,16 +144,13 @@ def done(world: World, effect: Effect) -> World:
             assert world.alive, "READY without an engine"
             assert world.passed, "READY for an engine that has not passed its self-test"
             assert world.told is not Word.READY, "READY said twice"
-            return dataclasses.replace(world, told=Word.READY)
+            return dataclasses.replace(world, told=Word.READY, launches=0)
         case Tell(word=Word.RELOADING):
             assert world.told is Word.READY
             return dataclasses.replace(world, told=Word.RELOADING)
         case SetAlarm(alarm=alarm):
             assert alarm == world.machine.alarm
             return dataclasses.replace(world, armed=True)
-        case Dismiss() if world.machine.purpose is Purpose.RESTART and not world.machine.forced:
-            assert not world.unproven, "restarted twice for wrong answers"
-            return dataclasses.replace(world, unproven=True)
         case _:
             return world
 
@@ -148,12 +158,41 @@ def done(world: World, effect: Effect) -> World:
 def after(world: World, event: Event) -> tuple[World, tuple[Effect, ...]]:
     """Return the world after an event and the machine's answer to it, and that answer."""
     machine, effects = step(world.machine, event)
+    before = world.machine
     world = dataclasses.replace(
         happened(world, event), machine=machine, armed=world.armed and machine.alarm == world.machine.alarm
     )
+    world = counted(world, before, event)
+    if before.phase is Phase.SERVING and restarted_for_answers(event, machine):
+        assert not world.unproven, "restarted twice for wrong answers"
+        world = dataclasses.replace(world, unproven=True)
     for effect in effects:
         world = done(world, effect)
     return world, effects
+
+
+def counted(world: World, before: Machine, event: Event) -> World:
+    """Return the world with its counts of launches and losses."""
+    machine = world.machine
+    if machine.purpose is Purpose.ROLLBACK and before.purpose is not Purpose.ROLLBACK:
+        world = dataclasses.replace(world, launches=0)
+    if machine.begun > before.begun:
+        return dataclasses.replace(world, launches=0, lost=0)
+    if event == EngineProved(launch=machine.launch) and before.ready:
+        return dataclasses.replace(world, lost=0)
+    if before.ready and getattr(event, "launch", 0) == before.launch and isinstance(event, LOSSES):
+        assert world.lost < MOST, "a loop of losses"
+        return dataclasses.replace(world, lost=world.lost + 1)
+    return world
+
+
+LOSSES = (EngineFell, EngineLeft, EngineStalled)
+
+
+def restarted_for_answers(event: Event, machine: Machine) -> bool:
+    """Tell whether a verdict about an engine that served has just begun a restart."""
+    begun = machine.phase is Phase.STOPPING and machine.purpose is Purpose.RESTART
+    return begun and isinstance(event, SelfTestFailed)
 
 
 def folded(world: World) -> World:
@@ -172,10 +211,17 @@ def folded(world: World) -> World:
         result=None,
         why="",
         wrong=machine.wrong and "wrong",
+        trouble="",
+        pause=min(machine.pause, 1.0),
         restarted=None if machine.restarted is None else "wrong",
     )
     if machine.phase is Phase.STOPPING:
-        world = dataclasses.replace(world, passed=False)  # what it had passed must help no other engine
+        # What it had passed must help no other engine, and one late verdict is as good as another.
+        pending = world.full or world.light or world.preparing
+        world = dataclasses.replace(world, passed=False, full=pending, light=pending, preparing=pending)
+        if not machine.goes_on:  # and what had failed before matters no more
+            small = dataclasses.replace(small, good=None, failures=0, losses=0, restarted=None)
+            world = dataclasses.replace(world, launches=0, lost=0, unproven=False)
     return dataclasses.replace(world, machine=small)
 
 
@@ -230,3 +276,7 @@ GOOD_START = (
 )
 LEFT = EngineLeft(launch=0, status=ExitStatus.TRY_LATER, why="it died")
 WRONG = SelfTestFailed(launch=0, status=ExitStatus.GAVE_UP, why="wrong answer")
+FELL = EngineFell(launch=0, status=ExitStatus.TRY_LATER, why="it fell")
+STALLED = EngineStalled(launch=0, why="it stands still")
+RING = AlarmRang(alarm=0)
+UP_AGAIN = (EngineAnswered(launch=0), SelfTestPassed(launch=0))
