@@ -9,6 +9,10 @@ SHARE = 0.05
 takes 0.002 of a core, and 0.006 with its /metrics read every 2 s, EngineCore 0.0075, a worker 0.0145; one that is
 stopped takes none."""
 
+STORAGE = 65536
+"""Bytes a second from or to storage, above which one process counts as doing something: whatever a model is loaded from
+is faster. An API server that was asked for nothing fetched 3 KiB/s, as pages of its libraries came and went."""
+
 TITLE = "VLLM::"
 """How the titles begin that vLLM gives to its processes: EngineCore, EngineCore_DP0, Worker_TP1, APIServer_0."""
 
@@ -114,5 +118,5 @@ def _worked(before: Member | None, after: Member, seconds: float) -> bool:
         (before.read if before else 0, after.read),
         (before.written if before else 0, after.written),
     )
-    stored = any(old is not None and new is not None and new > old for old, new in pairs)
-    return stored or cpu > SHARE * seconds
+    stored = sum(new - old for old, new in pairs if old is not None and new is not None and new > old)
+    return stored > STORAGE * seconds or cpu > SHARE * seconds

@@ -11,7 +11,7 @@ from appliance.core.plan import Plan
 from appliance.core.record import record
 from appliance.core.secret import arguments_without_secrets
 from appliance.core.setting import Json, Setting
-from appliance.core.testimony import MOST, lines_that_matter, root_of, signed, survived, testimony
+from appliance.core.testimony import MOST, lines_that_matter, root_of, signed, survived, without_noise
 from appliance.core.utterance import Utterance, utterances
 
 LONGEST_QUOTE = 500
@@ -150,7 +150,7 @@ def _before_stop(said: Sequence[Utterance], evidence: Evidence) -> Sequence[Utte
 
 
 def _by_engine(said: Sequence[Utterance], evidence: Evidence, rules: Sequence[Rule]) -> Iterator[Sighting]:
-    heard = testimony(said)
+    heard = without_noise(said)
     past = survived(said)
     loud = tuple(_first_of_each((one for one in heard if one.level not in ("DEBUG", "INFO", "WARNING")), past))
     for rule in rules:
@@ -212,7 +212,7 @@ def _sighting(rule: Rule, one: Utterance) -> Sighting | None:
 
 def _by_kernel(evidence: Evidence, rules: Sequence[Rule]) -> Iterator[Sighting]:
     """Yield what the kernel said of this engine; the count of its kills stands where its words can't be read."""
-    words = [line for line in evidence.kernel or () if not VICTIM.search(line) or PROCESSES.search(line)]
+    words = [line for line in evidence.kernel or () if not VICTIM.search(line) or _is_ours(line, evidence)]
     said = tuple(
         Utterance(place=place - len(words), speaker="kernel", process="kernel", level="", text=line)
         for place, line in enumerate(words)
@@ -230,6 +230,11 @@ def _by_kernel(evidence: Evidence, rules: Sequence[Rule]) -> Iterator[Sighting]:
         line = f"memory.events: oom_kill {evidence.oom_kills}"
         fields = (("process", "a process"),)
         yield Sighting(rule=counted, depth=counted.depth, place=-1, line=line, speaker="kernel", fields=fields)
+
+
+def _is_ours(line: str, evidence: Evidence) -> bool:
+    """Tell whether a process that the kernel killed may be the engine's: by its name, and by the unit's own count."""
+    return evidence.oom_kills != 0 and PROCESSES.search(line) is not None
 
 
 def _known(evidence: Evidence) -> dict[str, str]:

@@ -60,7 +60,7 @@ class Root:
     """Its text; of an exception without a message, also the source line that raised it."""
 
 
-def testimony(said: Sequence[Utterance]) -> tuple[Utterance, ...]:
+def without_noise(said: Sequence[Utterance]) -> tuple[Utterance, ...]:
     """Return what was said without the noise."""
     return tuple(one for one in said if not NOISE.search(one.text))
 
@@ -77,7 +77,7 @@ def errors_in(said: Sequence[Utterance]) -> tuple[Utterance, ...]:
     """Return the errors that say what happened, in the order in which they were printed, each text once."""
     found: dict[str, Utterance] = {}
     past = survived(said)
-    for one in testimony(said):
+    for one in without_noise(said):
         if one.place in past or one.level in ("DEBUG", "INFO", "WARNING") or GENERIC.search(one.text):
             continue
         if one.frames or one.level or ERROR.search(one.text):
@@ -89,10 +89,10 @@ def root_of(said: Sequence[Utterance]) -> Root | None:
     """Return the first error of the process nearest to the GPU; an API server goes on after most, of it the last."""
     errors = [one for one in errors_in(said) if one.frames or ERROR.search(one.text)] or list(errors_in(said))
     if not errors:
-        losses = [one for one in testimony(said) if LOSS.search(one.text)]
+        losses = [one for one in without_noise(said) if LOSS.search(one.text)]
         suspects = [
             one
-            for one in testimony(said)
+            for one in without_noise(said)
             if not one.level and SUSPECT.search(one.text) and not GENERIC.search(one.text)
         ]
         return _root((losses[:1] or suspects[-1:])[0]) if losses or suspects else None
@@ -107,7 +107,7 @@ def lines_that_matter(said: Sequence[Utterance]) -> tuple[str, ...]:
     if not errors:
         quiet = [
             one
-            for one in testimony(said)
+            for one in without_noise(said)
             if one.level in ("", "WARNING", "ERROR")
             and (SUSPECT.search(one.text) or LOSS.search(one.text))
             and not GENERIC.search(one.text)

@@ -1,5 +1,6 @@
 """Judges of what a server tells of itself: the names of its model, and the counters of its drafter."""
 
+import asyncio
 import math
 import re
 from collections.abc import Mapping
@@ -14,6 +15,9 @@ from appliance.selftest.verdict import Judgement, Outcome, right, unknown, wrong
 SAMPLE = re.compile(
     rf"^vllm:spec_decode_(\w+?)(?:_total)?(?:{LABELS})? (\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\r?$", re.MULTILINE
 )
+PAUSES = (0.2, 0.5)
+"""Seconds before counters are asked for again."""
+
 LONGEST_NAME = 1000
 """Characters of a model's name."""
 
@@ -49,14 +53,14 @@ async def served_names(judge: ServedNames, talk: Talk) -> Judgement:
 
 async def acceptance(judge: Acceptance, talk: Talk) -> Judgement:
     """Hold the accepted length against the longest possible; a server without counters of a drafter has none."""
-    reply = await talk.server.get("/metrics", talk.seconds)
-    if reply.status == 404:
-        return Judgement(outcome=Outcome.SKIPPED, why="the server has no /metrics")
-    if reply.status != 200:
-        raise ReplyError(f"HTTP {reply.status} from /metrics", trouble_of(reply.status))
-    if not SAMPLE.search(reply.text):
+    try:
+        metrics = await _metrics(talk)
+    except ReplyError as error:
+        # Counters that can't be had say nothing against a model.
+        return Judgement(outcome=Outcome.SKIPPED, why=f"/metrics can't be read: {error}")
+    if not SAMPLE.search(metrics):
         return Judgement(outcome=Outcome.SKIPPED, why="no drafter is in use")
-    found = accepted_length(reply.text)
+    found = accepted_length(metrics)
     if found is None:
         return unknown("the counters of the drafter can't be read")
     length, possible = found
@@ -68,6 +72,22 @@ async def acceptance(judge: Acceptance, talk: Talk) -> Judgement:
     if length >= least:
         return right(said, expected, measures=measures)
     return wrong(said, expected, "too few drafted tokens are accepted")
+
+
+async def _metrics(talk: Talk) -> str:
+    """Return what the counters say, asked for again while the server is busy. Raises ReplyError."""
+    for pause in (*PAUSES, None):
+        try:
+            reply = await talk.server.get("/metrics", talk.seconds)
+            if reply.status != 200:
+                raise ReplyError(f"HTTP {reply.status}", trouble_of(reply.status))
+        except ReplyError as error:
+            if pause is None or error.trouble not in (Trouble.BUSY, Trouble.BROKEN):
+                raise
+            await asyncio.sleep(pause)
+        else:
+            return reply.text
+    raise AssertionError
 
 
 def accepted_length(metrics: str) -> tuple[float, int] | None:

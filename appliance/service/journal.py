@@ -36,13 +36,17 @@ def say(text: str, priority: int = INFO) -> None:
         print(f"{prefix}{line}", file=sys.stderr, flush=True)
 
 
+KEPT = 4000
+"""Lines of the engine's newest ones that are kept: eight ranks that fail together print a thousand of tracebacks."""
+
+
 class EngineOutput:
     """Sends the engine's lines where people look for them, and keeps the last ones for the reason of a failure."""
 
     def __init__(self, journal_there: bool, log_file: str | None) -> None:
         self._journal = journal_there
         self._file = _opened(log_file)
-        self.tail: deque[str] = deque(maxlen=200)
+        self.tail: deque[str] = deque(maxlen=KEPT)
         """The newest lines."""
 
     def take(self, line: Line) -> None:

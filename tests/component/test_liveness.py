@@ -15,11 +15,13 @@ import pytest
 from appliance.core.activity import Activity
 from appliance.core.pulse import Ask, Canary, Patience, Pulse, Reading, Stalled, Strike, Verdict, felt
 from appliance.engine.client import EngineClient
-from appliance.engine.pulse import PulseReader
+from appliance.engine.pulse import TASKS, PulseReader
 from appliance.host.activity import activity_of
 from tests.component.asking import FakeServer, Servers
 
 QUICK = Patience(canary=0.4, answer=0.4, stopped=0.4, quiet=0.6, stall=3.0)
+Gpus = Callable[[], Awaitable[bool | None]]
+
 PACE = 0.2
 """Seconds between two readings."""
 
@@ -33,11 +35,11 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
 class Vigil:
     """The loop that a supervisor runs: take a reading, judge it, send a canary when that is due."""
 
-    def __init__(self, server: FakeServer, task: str, patience: Patience = QUICK) -> None:
+    def __init__(self, server: FakeServer, task: str, patience: Patience = QUICK, gpus: Gpus | None = None) -> None:
         self.server = server
         self._patience = patience
         self._pulse = Pulse()
-        self._reader = PulseReader(EngineClient(server.base), server.name, task, patience)
+        self.reader = PulseReader(EngineClient(server.base), server.name, task, patience, gpus)
         self.readings: list[Reading] = []
         self.verdicts: list[Verdict] = []
 
@@ -46,12 +48,12 @@ class Vigil:
 
     async def look(self) -> Verdict:
         await asyncio.sleep(PACE)
-        reading = await self._reader.read(self.activity())
+        reading = await self.reader.read(self.activity())
         self._pulse, verdict = felt(self._pulse, reading, self._patience)
         self.readings.append(reading)
         self.verdicts.append(verdict)
         if isinstance(verdict, Ask):
-            self._reader.ask()
+            self.reader.ask()
         return verdict
 
     async def watch(self, seconds: float) -> None:
@@ -70,7 +72,7 @@ class Vigil:
         try:
             yield self
         finally:
-            await self._reader.close()
+            await self.reader.close()
 
     @property
     def struck(self) -> list[Verdict]:
@@ -81,9 +83,15 @@ class Vigil:
         return {reading.canary for reading in self.readings}
 
 
-def vigil(server: FakeServer, task: str, act: Callable[[Vigil], Awaitable[Any]], patience: Patience = QUICK) -> Vigil:
+def vigil(
+    server: FakeServer,
+    task: str,
+    act: Callable[[Vigil], Awaitable[Any]],
+    patience: Patience = QUICK,
+    gpus: Gpus | None = None,
+) -> Vigil:
     """Keep watch over a server while something is done; return what was seen."""
-    kept = Vigil(server, task, patience)
+    kept = Vigil(server, task, patience, gpus)
 
     async def keep() -> None:
         async with kept.open():
@@ -125,7 +133,7 @@ def traffic(server: FakeServer, tokens: int) -> Iterator[None]:
         thread.join(30)
 
 
-TASKS = (
+CANARIES = (
     ("demo", "chat", "/v1/chat/completions"),
     ("base", "completion", "/v1/completions"),
     ("embedding", "embedding", "/v1/embeddings"),
@@ -135,7 +143,7 @@ TASKS = (
 )
 
 
-@pytest.mark.parametrize(("model", "task", "path"), TASKS)
+@pytest.mark.parametrize(("model", "task", "path"), CANARIES)
 def test_an_engine_without_requests_answers_a_canary_of_its_task(
     servers: Servers, model: str, task: str, path: str
 ) -> None:
@@ -235,6 +243,59 @@ def test_an_engine_that_hangs_without_computing_is_struck(servers: Servers) -> N
     seen = vigil(server, "chat", lambda kept: kept.until_stalled(8.0))
     assert [verdict.number for verdict in seen.struck if isinstance(verdict, Strike)] == [1, 2]
     assert "take no CPU time" in str(seen.verdicts[-1])
+
+
+@pytest.mark.parametrize(("computes", "strikes"), [(True, 0), (None, 0), (False, 2)])
+def test_an_engine_that_waits_for_its_gpus_is_not_struck_while_they_compute(
+    servers: Servers, computes: bool | None, strikes: int
+) -> None:
+    server, asked = servers.of("demo"), []
+    server.turn("hang")
+
+    async def gpus() -> bool | None:
+        asked.append(1)
+        return computes
+
+    patience = Patience(canary=0.4, answer=0.4, stopped=0.4, quiet=0.6, stall=5.0)
+    seen = vigil(server, "chat", lambda kept: kept.until_stalled(12.0), patience, gpus)
+    assert len([verdict for verdict in seen.struck if isinstance(verdict, Strike)]) == strikes
+    assert len(asked) > 2
+
+
+def test_gpus_are_not_looked_at_while_nothing_is_waited_for(servers: Servers) -> None:
+    asked = []
+
+    async def gpus() -> bool | None:
+        asked.append(1)
+        return False
+
+    seen = vigil(servers.of("demo"), "transcription", lambda kept: kept.watch(1.0), gpus=gpus)
+    assert not seen.struck
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ("demo", "/v1/completions"),
+        ("embedding", "/v1/embeddings"),
+        ("rerank", "/v1/rerank"),
+        ("transcription", "/health"),
+    ],
+)
+def test_a_model_of_an_unknown_task_is_asked_for_one_after_the_other(servers: Servers, model: str, path: str) -> None:
+    server = servers.of(model)
+
+    async def until_answered(kept: Vigil) -> None:
+        while Canary.ANSWERED not in kept.fates:
+            await kept.look()
+            if kept.readings[-1].canary is Canary.REFUSED:
+                kept.reader.ask_otherwise()
+            assert len(kept.readings) < 100
+
+    seen = vigil(server, TASKS[0], until_answered)
+    assert not seen.struck
+    assert f"{path} HTTP/1.1" in server.log
 
 
 def test_a_canary_is_sent_once_however_often_it_is_asked_for(servers: Servers) -> None:

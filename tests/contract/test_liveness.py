@@ -67,7 +67,8 @@ class Watched(Engine):
         try:
             yield
         finally:
-            process.resume()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
 
 
 @pytest.fixture(scope="module", params=["fake", "vllm"])

@@ -1,6 +1,7 @@
 """One start of the service for a proof, and what its self-test says."""
 
 import json
+import math
 import os
 import socket
 import subprocess
@@ -47,14 +48,16 @@ class Examined:
         """Return the mean and the largest change; None where the tokens were others or nothing was measured."""
         for verdict in self.verdicts:
             if verdict["judge"] == "fingerprint" and set(WATCHED) <= set(verdict["measures"]):
-                return verdict["measures"]["mean"], verdict["measures"]["largest"]
+                mean, largest = (_measured(verdict["measures"][name]) for name in WATCHED)
+                return mean, largest
         return None
 
     def margin(self) -> float | None:
         """Return the larger of the two changes, as a multiple of its bound; None where nothing was measured."""
         for verdict in self.verdicts:
             if verdict["judge"] == "fingerprint" and set(WATCHED) <= set(verdict["measures"]):
-                return float(max(verdict["measures"][name] / verdict["bounds"][name] for name in WATCHED))
+                parts = (_measured(verdict["measures"][name]) / float(verdict["bounds"][name]) for name in WATCHED)
+                return max(parts)
         return None
 
     @property
@@ -64,6 +67,11 @@ class Examined:
         if found is None or margin is None:
             return "", "", ""
         return f"{found[0]:.3f}", f"{found[1]:.2f}", f"{margin:.2f}"
+
+
+def _measured(number: float | None) -> float:
+    """Return a measure; JSON has no number for one that is infinite."""
+    return math.inf if number is None else float(number)
 
 
 @contextmanager

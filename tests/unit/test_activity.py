@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from appliance.core.activity import API_SERVER, SHARE, TRACKER, Activity, Member, moved, name_of
+from appliance.core.activity import API_SERVER, SHARE, STORAGE, TRACKER, Activity, Member, moved, name_of
 from appliance.host.activity import activity_of, member_of
 
 TICKS = os.sysconf("SC_CLK_TCK")
+MOST = STORAGE * 2
+"""Bytes in the two seconds between two looks that are no work yet."""
+
 CORE = "VLLM::EngineCore\0\0\0\0"
 
 
@@ -156,12 +159,15 @@ def test_a_signal_or_a_debugger_stops_a_process(state: str, stopped: bool) -> No
         (seen(member(cpu=5.0)), seen(member(cpu=4.0)), False),
         (seen(member(cpu=5.0)), seen(member(cpu=4.0, started=200)), True),
         (seen(member(read=1)), seen(member(read=1)), False),
-        (seen(member(read=1)), seen(member(read=4097)), True),
-        (seen(member(written=1)), seen(member(written=4097)), True),
-        (seen(member(read=None)), seen(member(read=4097)), False),
-        (seen(member(read=4097)), seen(member(read=None)), False),
-        (seen(), seen(member(read=4097)), True),
-        (seen(member(read=4097)), seen(member(read=0)), False),
+        (seen(member(read=1)), seen(member(read=1 + MOST)), False),
+        (seen(member(read=1)), seen(member(read=2 + MOST)), True),
+        (seen(member(written=1)), seen(member(written=2 + MOST)), True),
+        (seen(member(read=1, written=1)), seen(member(read=1 + MOST // 2, written=2 + MOST // 2)), True),
+        (seen(member(read=None)), seen(member(read=9 * MOST)), False),
+        (seen(member(read=9 * MOST)), seen(member(read=None)), False),
+        (seen(), seen(member(read=2 * MOST)), True),
+        (seen(member(read=9 * MOST, written=0)), seen(member(read=0, written=MOST + 1)), True),
+        (seen(member(read=9 * MOST)), seen(member(read=0)), False),
     ],
 )
 def test_what_moved_is_a_process_that_worked_for_itself(before: Activity, after: Activity, did: bool) -> None:

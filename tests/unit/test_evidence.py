@@ -36,6 +36,8 @@ def test_what_the_kernel_did_to_another_program_is_no_cause() -> None:
     assert diagnosed(LOST, Evidence(kernel=(FOREIGN,))).id == "engine.worker-lost"
     ours = FOREIGN.replace("firefox", "nvcc")
     assert diagnosed(LOST, Evidence(kernel=(ours,))).id == OOM
+    assert diagnosed(LOST, Evidence(kernel=(ours,), oom_kills=1)).id == OOM
+    assert diagnosed(LOST, Evidence(kernel=(ours,), oom_kills=0)).id == "engine.worker-lost"
 
 
 def test_the_kernels_count_stands_where_its_words_cant_be_read() -> None:

@@ -90,7 +90,8 @@ def test_an_engine_that_an_operator_put_to_sleep_is_not_asked_and_not_struck() -
     asleep = (work(5, running=1, asleep=True),)
     found = lived(every(2, 400, work=asleep, canary=Canary.OUT, out=99.0, **FROZEN))
     assert {type(verdict) for _, verdict in found} == {Fine}
-    assert {type(verdict) for _, verdict in lived(every(2, 400, work=asleep, **FROZEN))} == {Fine}
+    for works in (asleep, (work(5, asleep=True),)):
+        assert {type(verdict) for _, verdict in lived(every(2, 400, work=works, **FROZEN))} == {Fine}
 
 
 def test_a_machine_that_slept_for_a_night_gives_nobody_up() -> None:
@@ -98,6 +99,12 @@ def test_a_machine_that_slept_for_a_night_gives_nobody_up() -> None:
     after = Reading(now=40_000.0, work=(work(5, running=1),), canary=Canary.OUT, out=39_990.0, **FROZEN)
     again = Reading(now=40_002.0, work=(work(6, running=1),), computing=True)
     assert {type(verdict) for _, verdict in lived([*before, after, again])} == {Fine}
+
+
+def test_of_a_long_gap_between_two_readings_five_seconds_count() -> None:
+    """So that three strikes are at least three readings, whatever the machine did in between."""
+    found = lived(every(60, 9, work=(work(5, running=1),), **FROZEN))
+    assert stalled(found) == (1 + PATIENCE.quiet * 3 / 5) * 60
 
 
 def test_a_clock_that_goes_back_is_no_time_that_passes() -> None:
@@ -213,6 +220,28 @@ def test_any_cpu_time_in_between_takes_the_strikes_back() -> None:
     assert stalled(found) is None
 
 
+def test_silence_is_counted_from_nothing_after_each_sign_of_computing() -> None:
+    readings = [Reading(now=now * 4.9, work=(work(5, running=2),), computing=now % 3 == 0) for now in range(59)]
+    assert strikes(lived(readings)) == []
+
+
+def test_a_counter_that_moved_while_metrics_were_silent_is_a_sign_of_life() -> None:
+    readings = [Reading(now=0.0, work=(work(5),)), Reading(now=2.0, metrics=False), Reading(now=4.0, work=(work(6),))]
+    pulse = Pulse()
+    for reading in readings:
+        pulse, _ = felt(pulse, reading, PATIENCE)
+    assert pulse.proven == 4.0
+
+
+@pytest.mark.parametrize(("more", "doubted"), [(0.0, False), (0.1, True)])
+def test_an_answer_has_all_of_its_time(more: float, doubted: bool) -> None:
+    first, _ = felt(Pulse(), Reading(now=0.0, work=(work(5),)), PATIENCE)
+    late = Reading(now=9.0, work=(work(5),), canary=Canary.OUT, out=PATIENCE.answer + more)
+    assert bool(felt(first, late, PATIENCE)[0].doubts) is doubted
+    silent = Reading(now=PATIENCE.canary + PATIENCE.answer + more, metrics=False)
+    assert bool(felt(first, silent, PATIENCE)[0].doubts) is doubted
+
+
 def test_a_counter_that_goes_back_is_no_progress_and_no_harm() -> None:
     readings = [Reading(now=now * 5.0, work=(work(100 - now, running=1),), **FROZEN) for now in range(9)]
     assert stalled(lived(readings)) == 35.0
@@ -311,6 +340,15 @@ def test_counters_that_vanish_leave_the_canary() -> None:
     for seen in ((), tuple(gone)):
         found = lived(every(2, 8, work=seen, computing=True))
         assert [now for now, verdict in found if isinstance(verdict, Ask)] == [10.0]
+
+
+def test_requests_without_counters_are_no_ground_for_a_doubt() -> None:
+    bare = (Work(engine="0", running=3.0),)
+    readings = [
+        Reading(now=now * 2.0, work=bare, canary=Canary.ANSWERED if now % 6 == 0 else Canary.NONE, **FROZEN)
+        for now in range(200)
+    ]
+    assert {type(verdict) for _, verdict in lived(readings)} <= {Fine, Ask}
 
 
 def test_no_canary_is_asked_for_while_one_is_out() -> None:

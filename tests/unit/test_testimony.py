@@ -5,7 +5,7 @@ import pytest
 from appliance.core.diagnosis import UNKNOWN, Evidence, diagnosed
 from appliance.core.testimony import MOST, errors_in, lines_that_matter, root_of
 from appliance.core.utterance import utterances
-from tests.unit.witness import EXPECTED, NONE, lines_of
+from tests.unit.witness import EXPECTED, NONE, evidence_for, lines_of
 
 ROOTS = {
     "auto_tool_without_parser": "TypeError: Error: --enable-auto-tool-choice requires --tool-call-parser",
@@ -55,7 +55,7 @@ def test_a_cause_that_no_rule_knows_shows_that_error(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, want in EXPECTED.items() if want["is"] not in NONE])
 def test_the_lines_that_matter_are_few_and_hold_no_frames(name: str) -> None:
-    lines = diagnosed(lines_of(name), Evidence(status=1)).lines
+    lines = diagnosed(lines_of(name), evidence_for(EXPECTED[name])).lines
     assert 1 <= len(lines) <= MOST
     for line in lines:
         assert "Traceback" not in line
