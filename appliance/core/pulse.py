@@ -67,8 +67,8 @@ class Reading:
     said: str = ""
     """What came in place of an answer."""
     computing: bool | None = None
-    """Whether a process that computes for the model took CPU time, or moved bytes of storage, since the last reading;
-    None where that can't be told."""
+    """Whether a process that computes for the model took CPU time, or moved bytes of storage, since the last reading,
+    or a GPU computes; None where that can't be told."""
     serving: bool | None = None
     """The same of any process of the engine, the API server included."""
     stopped: tuple[str, ...] = ()
@@ -144,8 +144,7 @@ Verdict = Fine | Ask | Strike | Stalled
 def felt(pulse: Pulse, reading: Reading, patience: Patience) -> tuple[Pulse, Verdict]:
     """Take one reading; return what to remember, and what it means."""
     if pulse.now == -math.inf:
-        first = Pulse(now=reading.now, work=reading.work, proven=reading.now, asked=reading.now)
-        return _with_answer(first, reading, alive=False), Fine()
+        return Pulse(now=reading.now, work=reading.work, proven=reading.now, asked=reading.now), Fine()
     stuck, alive = _compared(pulse.work, reading.work)
     now = _with_answer(pulse, reading, alive)
     passed = min(max(reading.now - pulse.now, 0.0), LONGEST_STEP)

@@ -1,5 +1,6 @@
 """Where lines go: ours to standard error with their priority, the engine's to the journal under its own name."""
 
+import re
 import socket
 import sys
 from collections import deque
@@ -36,6 +37,9 @@ def say(text: str, priority: int = INFO) -> None:
         print(f"{prefix}{line}", file=sys.stderr, flush=True)
 
 
+LOOKED = re.compile(r'"GET /(?:health|metrics|ping) HTTP/[\d.]+" 200')
+"""A line of the access log about a look that the supervisor takes every two seconds, or a scraper now and then."""
+
 KEPT = 4000
 """Lines of the engine's newest ones that are kept: eight ranks that fail together print a thousand of tracebacks."""
 
@@ -50,7 +54,9 @@ class EngineOutput:
         """The newest lines."""
 
     def take(self, line: Line) -> None:
-        """Handle one line."""
+        """Handle one line; that somebody looked how the engine is says nothing."""
+        if LOOKED.search(line.text):
+            return
         self.tail.append(line.text)
         self._append(line.text)
         if not self._journal:

@@ -117,7 +117,7 @@ class EngineRun:
         if wrong := offer(process.pid):
             say(wrong, WARNING)
         say(f"engine {self._launch} started as pid {process.pid}")
-        self.watch = Watch(self._plan, self._pids, self._stood_still, self._died)
+        self.watch = Watch(self._plan, self._pids, self._place.spare, self._stood_still, self._died)
         reading = asyncio.create_task(process.read(self._take))
         loading = self._start(self.watch.while_loading())
         self._start(self._serve(loading))
@@ -235,7 +235,7 @@ class EngineRun:
     def _take(self, line: Line) -> None:
         self._output.take(line)
         if self.watch:
-            self.watch.spoke()
+            self.watch.spoke(line.text)
         progress, now = progress_of(line.text), asyncio.get_running_loop().time()
         if (progress and progress != self.detail) or now - self._spoke >= 1:
             self.detail, self._spoke = progress or self.detail, now

@@ -1,7 +1,10 @@
 """The eye on a running engine: whether it moves while it loads, and whether it lives while it serves."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from appliance.core.activity import Activity, Member, moved
@@ -11,9 +14,16 @@ from appliance.engine.client import EngineClient
 from appliance.engine.obituary import Obituaries
 from appliance.engine.pulse import INTERVAL, TASKS, PulseReader
 from appliance.host.activity import activity_of
+from appliance.host.gpuload import gpus_compute
 from appliance.service.journal import WARNING, say
 
 ROOT = Path("/")
+
+WHEN = re.compile(r"\b\d\d-\d\d \d\d:\d\d:\d\d\b|\bpid=\d+")
+"""What differs in lines that say the same."""
+
+NEWEST = 16
+"""Different lines that are remembered; several processes that wait print theirs in turn."""
 
 
 class Watch:
@@ -23,11 +33,14 @@ class Watch:
         self,
         plan: Plan,
         pids: Callable[[], Iterable[int]],
+        spare: set[int],
         stalled: Callable[[str], None],
         died: Callable[[Member], None],
     ) -> None:
         self._plan = plan
         self._pids = pids
+        self._spare = spare
+        self._said: deque[str] = deque(maxlen=NEWEST)
         self._stalled = stalled
         self._obituaries = Obituaries(died)
         now = asyncio.get_running_loop().time()
@@ -38,9 +51,12 @@ class Watch:
         self.read = 0
         """Bytes that its processes have fetched from storage."""
 
-    def spoke(self) -> None:
-        """Take note of a line."""
-        self.moved = asyncio.get_running_loop().time()
+    def spoke(self, text: str) -> None:
+        """Take note of a line; one that is printed over and over tells of no progress."""
+        said = WHEN.sub("", text)
+        if said not in self._said:
+            self.moved = asyncio.get_running_loop().time()
+            self._said.append(said)
 
     async def while_loading(self) -> None:
         """Tell of an engine that neither prints nor computes nor reads; ends when it has told."""
@@ -61,7 +77,7 @@ class Watch:
         """Tell of an engine that stands still, or of which a process died; ends when it stands still."""
         patience = Patience(stall=self._plan.policy.stall)
         client = EngineClient(self._plan.base_url, self._plan.api_key)
-        reader = PulseReader(client, self._plan.served_model_name, TASKS[0], patience)
+        reader = PulseReader(client, self._plan.served_model_name, TASKS[0], patience, self._gpus())
         pulse = Pulse()
         try:
             while True:
@@ -83,6 +99,13 @@ class Watch:
         finally:
             await reader.close()
             self._obituaries.close()
+
+    def _gpus(self) -> Callable[[], Awaitable[bool | None]] | None:
+        """Return what tells whether the engine's GPUs compute: meanwhile its processes wait without CPU time."""
+        if self._plan.identity is not None and self._plan.identity.hardware == "cpu":
+            return None
+        visible = next((one.value for one in self._plan.env if one.name == "CUDA_VISIBLE_DEVICES"), "")
+        return partial(gpus_compute, tuple(filter(None, visible.split(","))), self._spare)
 
     def _activity(self) -> Activity:
         activity = activity_of(ROOT, self._pids())

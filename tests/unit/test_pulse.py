@@ -203,6 +203,16 @@ def test_requests_that_run_without_a_counter_that_moves_say_so() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("running", "waiting", "told"), [(None, 2.0, "0 requests run and 2"), (2.0, None, "2 requests run and 0")]
+)
+def test_a_gauge_that_is_missing_is_told_as_nothing(running: float | None, waiting: float | None, told: str) -> None:
+    held = Work(engine="0", running=running, waiting=waiting, done=(("vllm:generation_tokens_total", 5.0),))
+    last = lived(every(5, 9, work=(held,), **FROZEN))[-1][1]
+    assert isinstance(last, Stalled)
+    assert last.why.startswith(told)
+
+
 def test_one_engine_of_several_that_stands_still_is_found_and_named() -> None:
     readings = [
         Reading(now=now * 5.0, work=(work(now, running=1), work(3, running=1, engine="1")), **FROZEN)

@@ -47,7 +47,7 @@ def test_engines_that_share_the_requests_are_told_apart() -> None:
 
 
 def test_an_engine_that_an_operator_put_to_sleep_is_asleep() -> None:
-    asleep = PAGE.replace('sleep_state="awake"} 1.0', 'sleep_state="awake"} 0.0')
+    asleep = PAGE.replace('awake"} 1.0', 'awake"} 0.0').replace('offloaded"} 0.0', 'offloaded"} 1.0')
     assert work_in(asleep)[0].asleep
     assert not work_in(PAGE)[0].asleep
     assert not work_in("vllm:num_requests_running 0.0\n")[0].asleep
