@@ -60,8 +60,9 @@ class Rig:
     def write(self, more: str = "", /) -> None:
         """Write the configuration: the demonstration on our port, and more."""
         self.config.write_text(
-            f'recipe = "demo"\n[api]\nport = {self.port}\n[paths]\nengines = "{self.engines}"\n'
-            f'[restart]\ntries = {self.tries}\nlosses = {self.losses}\npause = "200ms"\n{more}\n'
+            f'recipe = "demo"\n[api]\nport = {self.port}\n'
+            f'[restart]\ntries = {self.tries}\nlosses = {self.losses}\npause = "200ms"\n'
+            f'[paths]\nengines = "{self.engines}"\n{more}\n'
         )
 
     def start(self) -> None:

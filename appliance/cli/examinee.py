@@ -57,7 +57,8 @@ def ours(config_file: Path, view: Status | None, model: str | None) -> Examinee 
     config = read_config(config_file)
     recipe = chosen_recipe(config)
     folder = model_folder(config, recipe) or ""
-    facts = gather(Path("/"), inquiry_of(config, recipe, config.api.port))
+    inquiry = dataclasses.replace(inquiry_of(config, recipe, config.api.port), supervisor=view.supervisor.pid)
+    facts = gather(Path("/"), inquiry)
     plan = prospect_of(config, recipe, facts).plan
     unknown = Identity(source=folder, checkpoint="unknown", engine=view.engine or "unknown", hardware="unknown")
     return Examinee(

@@ -1,6 +1,7 @@
 """`vllm-serve selftest`: ask a running model, judge its answers, accept it."""
 
 import asyncio
+import dataclasses
 import datetime as dt
 import json
 import math
@@ -64,6 +65,8 @@ async def _run(options: dict[str, Any]) -> int:
     if options["forgets"] and base is None:
         return _forget(*ours_accepted(file))
     view = view_of(options["runtime"]) if base is None else None
+    if options["record"] and view and is_alive(view):
+        _refuse_unfit(view, options["model"])
     try:
         model = options["model"]
         examinee = ours(file, view, model) if base is None else await theirs(base, model, _existing(file))
@@ -83,13 +86,21 @@ async def _run(options: dict[str, Any]) -> int:
     return await _accepted(examinee, outcome, view) if options["record"] else STATUSES[outcome]
 
 
+def _refuse_unfit(view: Status, model: str | None) -> None:
+    """Refuse to record what this machine's service does not stand for."""
+    if view.phase not in (Phase.SERVING, Phase.HOLDING):
+        raise click.UsageError(f"--record wants an engine that serves, or is held; this one is {view.phase}")
+    if model not in (None, view.model):
+        raise click.UsageError(f"--record keeps the answers of {view.model}, to which later starts are held")
+
+
 async def _accepted(examinee: Examinee, outcome: Outcome, view: Status | None) -> int:
     """Record the answers of a model that is right; a service that holds it asks again."""
     if outcome is not Outcome.RIGHT:
         click.echo(f"not recorded: the self-test is {outcome}", err=True)
         return STATUSES[outcome]
     status = await _record(examinee)
-    if status == 0 and view and view.phase == Phase.HOLDING and is_alive(view):
+    if status == 0 and view and (view.phase == Phase.HOLDING or view.wrong) and is_alive(view):
         os.kill(view.supervisor.pid, signal.SIGUSR1)
         click.echo("the service asks its self-test again", err=True)
     return status
@@ -105,7 +116,9 @@ def _examination(examinee: Examinee, only: Sequence[str], *, with_baseline: bool
     for name in only:
         if name not in names:
             raise click.UsageError(f"there is no question {name}; {did_you_mean(name, names)}")
-    chosen = tuple(question for question in questions if not only or question.name in only)
+    # Who asks for a question by its name wants its verdict, though it stands against nothing.
+    chosen = tuple(dataclasses.replace(question, gate=True) for question in questions if question.name in only)
+    chosen = chosen or questions
     return Examination(model=examinee.model, questions=chosen, budget=examinee.budget)
 
 

@@ -22,6 +22,8 @@ class Inquiry:
     """True when our own running engine holds this port, so that trying would only meet it."""
     engine_runs: bool = False
     """True while our own engine runs, on whatever port."""
+    supervisor: int | None = None
+    """Pid of the supervisor whose engine runs; None for the one that asks, or that started who asks."""
     files: tuple[str, ...] = ()
     """Files to look for."""
     packaged: tuple[str, ...] = ()

@@ -168,6 +168,9 @@ def _holding(machine: Machine, event: Event) -> Step:
     match event:
         case ProbeAsked():
             return examine(machine)
+        case EngineStalled(launch=machine.launch, why=why):
+            # A person who probes it may have stopped it, as a debugger does.
+            return machine, (Report(error=True, text=f"the engine that is kept for probing stands still: {why}"),)
         case SelfTestPassed(launch=machine.launch):
             return serve(machine)
         case SelfTestFailed(launch=machine.launch, status=status, why=why):

@@ -51,6 +51,9 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 AMOUNTS = ("gpu_memory_utilization", "kv_cache_memory_bytes")
 """Flags that follow from what memory is free at the moment, and change no answer."""
 
+SHORTEST = 5.0
+"""Seconds; the questions of a tiny model take one or two."""
+
 SLACK = 60.0
 """Seconds beyond its budget in which a self-test must have ended by itself."""
 
@@ -194,6 +197,9 @@ def mistakes(config: Config, recipe: Recipe, broken: frozenset[str] = frozenset(
     tuple(_broken_rules(resolution, recipe))
     _refuse_repeated(resolution, config, recipe, settings)
     _questions(resolution, config, recipe)
+    if config.selftest.budget < SHORTEST:
+        key, what = "[selftest] budget", f"found {config.selftest.budget:g} s, in which nothing can be asked"
+        resolution.refuse(config.origin(key), key, what, f"give it {SHORTEST:g} s at least")
     return tuple(resolution.problems)
 
 

@@ -5,10 +5,12 @@ from pathlib import Path
 GROUPS = Path("/sys/fs/cgroup")
 
 
-def own_pids() -> frozenset[int]:
-    """Return the processes of this process's control group, which is the unit's; none where that can't be told."""
+def own_pids(pid: int | None = None) -> frozenset[int]:
+    """Return the processes of a process's control group, ours where none is named; none where that can't be told."""
     try:
-        line = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
+        line = next(
+            line for line in Path(f"/proc/{pid or 'self'}/cgroup").read_text().splitlines() if line.startswith("0::")
+        )
         pids = (GROUPS / line.removeprefix("0::").lstrip("/") / "cgroup.procs").read_text().split()
     except (OSError, StopIteration):
         return frozenset()

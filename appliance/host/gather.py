@@ -32,7 +32,7 @@ def gather(root: Path, inquiry: Inquiry) -> Facts:
     notebook = Notebook()
     ask = notebook.ask
     model = inquiry.model
-    driver = driver_of(root, notebook, own_pids() if inquiry.engine_runs else frozenset())
+    driver = driver_of(root, notebook, own_pids(inquiry.supervisor) if inquiry.engine_runs else frozenset())
     found = inventory(root)
     folders = [folder for folder in (model, inquiry.cache, inquiry.engines) if folder]
     engine = ask("engine", lambda: engine_facts(root, inquiry.engines, inquiry.engine))

@@ -33,13 +33,16 @@ def examination_of(plan: Plan, *, light: bool = False) -> Examination:
 
 def accepted_questions(folder: Path, identity: Identity) -> Iterator[Question]:
     """Yield the questions that follow from what was accepted. Raises RefusedError where it can't be read."""
-    found = dict(_baselines(folder))
+    found = dict(_baselines(folder, identity.source))
     if baseline := nearest(tuple(found), identity):
         yield from questions_from(baseline, identity, str(found[baseline]))
 
 
-def _baselines(folder: Path) -> Iterator[tuple[Baseline, Path]]:
+def _baselines(folder: Path, source: str) -> Iterator[tuple[Baseline, Path]]:
+    """Yield those of a model; what is wrong with a file of another model is no matter here."""
     for file in _files(folder):
+        if not file.name.startswith(_digest(source)):
+            continue
         text = bounded(file, LARGEST_BASELINE)
         try:
             yield record_of(Baseline, text.decode("utf-8")), file

@@ -6,6 +6,7 @@ import pytest
 
 from appliance.core.effect import Dismiss, Launch, Leave, Prepare, Report, Tell
 from appliance.core.event import (
+    EngineAnswered,
     EngineFell,
     EngineLeft,
     EngineProved,
@@ -17,7 +18,7 @@ from appliance.core.event import (
     StopAsked,
 )
 from appliance.core.phase import ExitStatus, Phase, Purpose, Result, Word
-from tests.unit.world import FELL, GOOD_START, LEFT, NEW, OLD, RING, STALLED, UP_AGAIN, last_alarm, planned, play
+from tests.unit.world import FELL, GOOD_START, LEFT, NEW, OLD, RING, STALLED, UP_AGAIN, WRONG, last_alarm, planned, play
 
 
 @pytest.mark.parametrize("loss", [(LEFT,), (FELL, LEFT), (STALLED, LEFT)])
@@ -135,6 +136,13 @@ def test_a_stop_in_a_pause_ends_at_once() -> None:
     machine, effects = play(*GOOD_START[:2], LEFT, StopAsked())
     assert (machine.phase, machine.status, machine.why) == (Phase.STOPPED, ExitStatus.OK, "")
     assert effects[-2:] == [Tell(word=Word.STOPPING), Leave(status=ExitStatus.OK)]
+
+
+def test_an_engine_that_is_kept_for_probing_may_be_stopped_by_who_probes_it() -> None:
+    held = (Started(), patient(hold=True), EngineAnswered(launch=0), WRONG)
+    machine, effects = play(*held, STALLED)
+    assert (machine.phase, machine.trouble) == (Phase.HOLDING, "")
+    assert effects[-1] == Report(error=True, text="the engine that is kept for probing stands still: it stands still")
 
 
 @pytest.mark.parametrize("before", [GOOD_START[:2], GOOD_START[:3], GOOD_START, (*GOOD_START, ReloadAsked())])
